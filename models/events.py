@@ -1,0 +1,87 @@
+"""What happens while a problem is solved, as data: every face of the program consumes these.
+
+``V`` is the verdict's type: this room knows nothing of OCaml, its users name it.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeAlias, TypeVar
+
+V = TypeVar("V")
+
+
+class How(StrEnum):
+    """How an attempt came about."""
+
+    GREEDY = "greedy"
+    SAMPLE = "sample"
+    REPAIR = "repair"
+    REWIND = "rewind"
+    RULE = "rule"
+    REWRITE = "rewrite"
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """An attempt begins; ``attempt`` counts from 1, ``why`` is a sentence for ``--verbose``."""
+
+    attempt: int
+    how: How
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """New text of the attempt, not judged yet. ``entropy`` is in nats."""
+
+    attempt: int
+    text: str
+    entropy: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CodeReady:
+    """The code taken from the completion, about to be judged."""
+
+    attempt: int
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judged(Generic[V]):
+    """OCaml's verdict on the attempt."""
+
+    attempt: int
+    code: str
+    verdict: V
+
+
+@dataclass(frozen=True, slots=True)
+class Repairing:
+    """The attempt is given back to the model with what OCaml said."""
+
+    attempt: int
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt(Generic[V]):
+    """One attempt as it is reported: code, verdict, generated tokens, wall seconds."""
+
+    code: str
+    verdict: V
+    tokens: int
+    seconds: float
+    how: How
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Generic[V]):
+    """The end: the best attempt of all and every attempt in order."""
+
+    best: Attempt[V]
+    attempts: tuple[Attempt[V], ...]
+    seconds: float
+
+
+Event: TypeAlias = Started | Token | CodeReady | Judged[V] | Repairing | Finished[V]
