@@ -1,0 +1,15 @@
+"""What can go wrong in this room: every message is one sentence that ends in what to do."""
+
+__all__ = ["OCamlError", "ToolchainMissing", "UnsoundTests"]
+
+
+class OCamlError(Exception):
+    """The parent of every error of this room."""
+
+
+class ToolchainMissing(OCamlError):  # noqa: N818 (what is missing says more than Error)
+    """No OCaml that we can use is on this machine."""
+
+
+class UnsoundTests(OCamlError):
+    """The tests themselves do not parse or type-check, so that no answer could pass them."""

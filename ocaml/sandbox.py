@@ -1,0 +1,214 @@
+"""How a program that nobody trusts is held: its own session, limits on time, memory and output, no leftovers.
+
+Every child of the judge starts here, the compiler too: a type can be a bomb.
+"""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ocaml.verdict import Limit
+
+POLL_SECONDS = 0.05  # how often memory and the watcher are looked at
+GRACE_SECONDS = 5.0  # how long a killed process may take to be reaped
+HELD_PIPE_SECONDS = 0.5  # how long a pipe is read on that someone outside the group keeps open
+MIB = 1024 * 1024
+
+# An address space is wider than what is used: OCaml 5 reserves its minor heaps for 128 domains at once.
+ADDRESS_SPACE_HEADROOM = 4096 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one process and its descendants may use: wall seconds, resident bytes, output bytes a stream."""
+
+    seconds: float = 10.0
+    memory_bytes: int = 1024 * MIB
+    output_bytes: int = 256 * 1024
+    file_bytes: int = 64 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How a process ended. ``exit_code`` is negative for a signal; ``limit`` says which limit killed it."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+    truncated: bool
+    limit: Limit | None
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended by itself with exit code 0."""
+        return self.exit_code == 0 and self.limit is None
+
+
+Watcher = Callable[[], bool]
+"""Looked at while the process runs; True ends it for taking too long."""
+
+
+async def execute(
+    command: Sequence[str | Path],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    limits: Limits,
+    stdin: int = subprocess.DEVNULL,
+    watch: Watcher | None = None,
+) -> Execution:
+    """Run ``command`` in ``cwd`` under ``limits`` and end its whole process group, whatever happens.
+
+    Output is capped while it is read. Cancelling the task kills the group too.
+    Raises OSError when the command cannot be started at all.
+    """
+    started = time.monotonic()
+    loop = asyncio.get_running_loop()
+    transport, held = await loop.subprocess_exec(
+        lambda: _Held(limits),
+        *_limited(command, limits),
+        cwd=cwd,
+        env=dict(environment),
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        await held.wait(transport.get_pid(), started, watch)
+    finally:
+        _kill_group(transport.get_pid())
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(held.closed(), GRACE_SECONDS)
+        transport.close()
+    code = transport.get_returncode()
+    return Execution(
+        exit_code=code if code is not None else -signal.SIGKILL,
+        stdout=bytes(held.output[1]),
+        stderr=bytes(held.output[2]),
+        truncated=held.truncated,
+        limit=Limit.TIME if code == -signal.SIGXCPU else held.limit,
+        seconds=time.monotonic() - started,
+    )
+
+
+@contextlib.asynccontextmanager
+async def scratch_folder() -> AsyncIterator[Path]:
+    """An empty folder of its own, removed at the end, also when a program made it hard to remove."""
+    folder = Path(tempfile.mkdtemp(prefix="ocamler-"))
+    try:
+        yield folder.resolve()
+    finally:
+        _remove(folder)
+
+
+def resident_bytes(pid: int, platform: str = sys.platform) -> int:
+    """Return the resident memory of one process in bytes, 0 when it is gone."""
+    try:
+        if platform == "linux":
+            pages = int(Path(f"/proc/{pid}/statm").read_bytes().split()[1])
+            return pages * os.sysconf("SC_PAGE_SIZE")
+        told = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, check=False)
+        return int(told.stdout or 0) * 1024
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+class _Held(asyncio.SubprocessProtocol):
+    """A running process: what it printed so far, whether it has ended, which limit it met."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.output = {1: bytearray(), 2: bytearray()}
+        self.truncated = False
+        self.limit: Limit | None = None
+        self._limits = limits
+        self._open_pipes = {1, 2}
+        self._over = asyncio.Event()
+        self._closed = asyncio.Event()
+        self._exited = False
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Keep what fits under the cap; more than that ends the process."""
+        room = self._limits.output_bytes - len(self.output[fd])
+        self.output[fd] += data[:room]
+        if len(data) > room:
+            self.truncated = True
+            self.limit = self.limit or Limit.OUTPUT
+            self._over.set()
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        """Note that a stream has ended."""
+        self._open_pipes.discard(fd)
+        self._note_closed()
+
+    def process_exited(self) -> None:
+        """Note the end; a grandchild may still hold the pipes, and is not waited for."""
+        self._exited = True
+        self._over.set()
+        self._note_closed()
+
+    async def wait(self, pid: int, started: float, watch: Watcher | None) -> None:
+        """Return when the process has ended or a limit is met."""
+        while not self._over.is_set():
+            left = started + self._limits.seconds - time.monotonic()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._over.wait(), max(0.0, min(POLL_SECONDS, left)))
+            if not self._over.is_set():
+                self.limit = self._limit_met(pid, left, watch)
+                if self.limit is not None:
+                    return
+
+    async def closed(self) -> None:
+        """Return when the process is reaped and both streams have been read to their end, or soon after."""
+        while not self._exited:
+            await asyncio.sleep(0.002)
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._closed.wait(), HELD_PIPE_SECONDS)
+
+    def _limit_met(self, pid: int, left: float, watch: Watcher | None) -> Limit | None:
+        if left <= 0 or (watch is not None and watch()):
+            return Limit.TIME
+        return Limit.MEMORY if resident_bytes(pid) > self._limits.memory_bytes else None
+
+    def _note_closed(self) -> None:
+        if self._exited and not self._open_pipes:
+            self._closed.set()
+
+
+def _kill_group(pid: int) -> None:
+    """End everything that the process started and that stayed in its group; it may be gone already."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _limited(command: Sequence[str | Path], limits: Limits, platform: str = sys.platform) -> list[str]:
+    """Put the kernel's own limits in front of the command, through the shell that every Unix has.
+
+    ``ulimit -v`` fails on macOS (there the resident memory is polled), so no failure is fatal.
+    """
+    cpu = int(limits.seconds) + 2
+    settings = [f"-t {cpu}", f"-f {limits.file_bytes // 512}", "-c 0", "-n 256"]
+    if platform == "linux":
+        settings.append(f"-v {(limits.memory_bytes + ADDRESS_SPACE_HEADROOM) // 1024}")
+    script = "".join(f"ulimit {setting} 2>/dev/null; " for setting in settings) + 'exec "$@"'
+    return ["/bin/sh", "-c", script, "sh", *map(str, command)]
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():  # a program may have taken the permissions away
+        for root, names, _ in os.walk(folder):
+            for name in [root, *(os.path.join(root, name) for name in names)]:
+                with contextlib.suppress(OSError):
+                    os.chmod(name, 0o700)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,129 @@
+"""Programs are held: their time, memory, output and descendants."""
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ocaml.sandbox import MIB, Execution, Limits, execute, resident_bytes, scratch_folder
+from ocaml.verdict import Limit
+
+ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
+
+
+async def shell(script: str, cwd: Path, **limits: float) -> Execution:
+    held = Limits(**{"seconds": 5.0, **limits})  # type: ignore[arg-type]
+    return await execute(["/bin/sh", "-c", script], cwd=cwd, environment=ENVIRONMENT, limits=held)
+
+
+async def test_an_exit_code_and_both_streams_come_back(tmp_path: Path) -> None:
+    ran = await shell("echo out; echo err >&2; exit 3", tmp_path)
+    assert (ran.exit_code, ran.stdout, ran.stderr, ran.limit) == (3, b"out\n", b"err\n", None)
+    assert not ran.ok
+
+
+async def test_a_program_that_sleeps_is_ended_at_its_wall_time(tmp_path: Path) -> None:
+    ran = await shell("sleep 60", tmp_path, seconds=0.3)
+    assert ran.limit is Limit.TIME
+    assert ran.seconds < 5
+
+
+@pytest.mark.parametrize("stream", ["1", "2"])
+async def test_output_is_cut_while_it_is_read(tmp_path: Path, stream: str) -> None:
+    ran = await shell(f"while :; do echo 0123456789; done >&{stream}", tmp_path, output_bytes=10_000)
+    assert ran.limit is Limit.OUTPUT
+    assert ran.truncated
+    assert len(ran.stdout) + len(ran.stderr) == 10_000
+
+
+async def test_output_just_at_the_limit_is_whole(tmp_path: Path) -> None:
+    ran = await shell("printf 0123456789", tmp_path, output_bytes=10)
+    assert (ran.stdout, ran.truncated, ran.limit) == (b"0123456789", False, None)
+
+
+async def test_a_program_that_fills_the_memory_is_ended(tmp_path: Path) -> None:
+    hungry = "x = []\nwhile True: x.append(b'x' * 1000000)"
+    limits = Limits(seconds=20, memory_bytes=64 * MIB)
+    ran = await execute([sys.executable, "-c", hungry], cwd=tmp_path, environment=ENVIRONMENT, limits=limits)
+    assert ran.limit is Limit.MEMORY
+
+
+async def test_a_file_cannot_grow_without_end(tmp_path: Path) -> None:
+    ran = await shell("exec cat /dev/zero > big", tmp_path, file_bytes=MIB)
+    assert not ran.ok
+    assert (tmp_path / "big").stat().st_size <= MIB
+
+
+async def test_children_in_the_background_end_with_the_program(tmp_path: Path) -> None:
+    ran = await shell("sleep 300 & echo $!", tmp_path)
+    await gone(int(ran.stdout))
+
+
+async def test_a_child_that_holds_the_pipe_delays_nothing(tmp_path: Path) -> None:
+    started = time.monotonic()
+    ran = await shell("sleep 300 & exit 0", tmp_path)
+    assert ran.exit_code == 0
+    assert time.monotonic() - started < 4
+
+
+async def test_cancelling_ends_the_program(tmp_path: Path) -> None:
+    task = asyncio.create_task(shell("echo $$ > pid; exec sleep 300", tmp_path))
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await gone(int((tmp_path / "pid").read_text()))
+
+
+async def test_ignoring_signals_does_not_help(tmp_path: Path) -> None:
+    ran = await shell("trap '' TERM INT HUP XCPU; while :; do :; done", tmp_path, seconds=0.5)
+    assert ran.limit is Limit.TIME
+
+
+async def test_the_environment_is_only_what_was_given(tmp_path: Path) -> None:
+    os.environ["OCAMLER_TEST_SECRET"] = "secret"
+    try:
+        ran = await shell("env", tmp_path)
+    finally:
+        del os.environ["OCAMLER_TEST_SECRET"]
+    assert b"secret" not in ran.stdout
+
+
+async def test_a_watcher_can_end_the_program(tmp_path: Path) -> None:
+    ran = await execute(
+        ["/bin/sh", "-c", "sleep 60"], cwd=tmp_path, environment=ENVIRONMENT, limits=Limits(), watch=lambda: True
+    )
+    assert ran.limit is Limit.TIME
+
+
+async def test_a_scratch_folder_goes_even_when_its_permissions_were_taken() -> None:
+    async with scratch_folder() as folder:
+        (folder / "inner").mkdir()
+        (folder / "inner" / "file").write_text("x")
+        (folder / "inner").chmod(0)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_resident_memory_is_read_on_each_platform(platform: str) -> None:
+    if platform == "darwin" or sys.platform == platform:  # `ps` is everywhere, /proc is not
+        assert resident_bytes(os.getpid(), platform) > MIB
+    assert resident_bytes(2**22 + 1, platform) == 0
+
+
+async def gone(pid: int) -> None:
+    """Wait until a process is dead (a zombie that nobody reaps yet is)."""
+    for _ in range(200):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        status = Path(f"/proc/{pid}/stat")
+        if status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"process {pid} still runs")
