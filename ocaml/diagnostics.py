@@ -69,7 +69,11 @@ class Related:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One complaint. ``code`` and ``name`` are a warning's number and name (8, "partial-match")."""
+    """One complaint. ``code`` and ``name`` are a warning's number and name (8, "partial-match").
+
+    ``name`` is an alert's name too ("deprecated"), and an uncaught exception's constructor ("Failure").
+    ``message`` holds the whole text, hints too; ``span`` is None where the compiler names no columns.
+    """
 
     severity: Severity
     kind: Kind
