@@ -1,0 +1,5 @@
+"""``python -P -m app``: the same as ``ocamler``."""
+
+from app.cli import main
+
+main()

@@ -1,0 +1,135 @@
+"""What ``doctor`` looks at: each finding says what is there, or what is missing and how to mend it."""
+
+import asyncio
+import importlib.util
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from app.exits import Exit
+from app.judging import open_judge
+from app.settings import Settings, SettingsError, load_settings, settings_path
+from models.errors import ModelError
+from ocaml.errors import OCamlError
+from ocaml.judge import Source
+from ocaml.toolchain import find
+from ocaml.verdict import Limit, Stage
+
+_ENGINE = "llama_cpp"
+_GIB = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the examination; ``code`` is what the command exits with when it is not well."""
+
+    subject: str
+    ok: bool
+    found: str
+    mend: str = ""
+    code: Exit | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return ``{"subject", "ok", "found", "mend"}``."""
+        return {"subject": self.subject, "ok": self.ok, "found": self.found, "mend": self.mend or None}
+
+
+def examine() -> list[Finding]:
+    """Look at everything; one part being ill hides no other."""
+    settings, finding = _settings()
+    return [*_ocaml(), _engine(), *_models(settings), _memory(), finding, _python()]
+
+
+def _ocaml() -> Iterator[Finding]:
+    try:
+        toolchain = find()
+    except OCamlError as error:
+        what, _, mend = str(error).partition(": ")
+        yield Finding("OCaml", False, what, mend, Exit.TOOLCHAIN)
+        return
+    yield Finding("OCaml", True, f"{toolchain.version}, {toolchain.ocamlc}")
+    yield from asyncio.run(_judge())
+
+
+async def _judge() -> list[Finding]:
+    """Have a right program, an endless and a talkative one judged: limits are believed when seen."""
+    quick = open_judge(seconds=1.0)
+    right = await quick.run(Source("right.ml", b'let () = print_string "ok"'))
+    endless = await quick.run(Source("endless.ml", b"let () = while true do () done"))
+    flood = await quick.run(
+        Source("flood.ml", b"let () = while true do print_string (String.make 4096 'x') done")
+    )
+    hungry = await open_judge(seconds=10.0, memory_mb=128).run(
+        Source(
+            "hungry.ml",
+            b"let () = let all = ref [] in while true do all := Bytes.make 1000000 'x' :: !all done",
+        )
+    )
+    held = {
+        "time": endless.limit is Limit.TIME,
+        "output": flood.limit is Limit.OUTPUT,
+        "memory": hungry.limit is Limit.MEMORY,
+    }
+    failing = [name for name, holds in held.items() if not holds]
+    works = right.stage is Stage.PASS and right.stdout == "ok"
+    judge = Finding("judge", True, "compiles and runs a program")
+    if not works:
+        mend = "run `ocamler run` on a small program to see why"
+        judge = Finding("judge", False, f"a right program stops at {right.stage.label}", mend, Exit.TOOLCHAIN)
+    limits = Finding("limits", True, "time, memory and output hold")
+    if failing:
+        mend = "please report this with your system's version"
+        limits = Finding("limits", False, f"{', '.join(failing)} does not hold", mend)
+    return [judge, limits]
+
+
+def _engine() -> Finding:
+    if importlib.util.find_spec(_ENGINE) is None:
+        mend = "run `make setup` in the checkout, or install ocamler with its `llama` extra"
+        return Finding("engine", False, "llama-cpp-python is not installed", mend, Exit.MODEL)
+    return Finding("engine", True, f"llama-cpp-python {version('llama-cpp-python')}")
+
+
+def _models(settings: Settings) -> Iterator[Finding]:
+    from models.store import Store
+
+    store = Store(home=settings.home_path)
+    here = store.installed()
+    yield Finding("weights", True, f"{store.home} ({len(here)} models, {_free(store.home)} free)")
+    try:
+        model = store.resolve(settings.model or None)
+    except ModelError as error:
+        what, _, mend = str(error).rstrip(".").rpartition(": ")
+        yield Finding("model", False, what or str(error), mend, Exit.MODEL)
+        return
+    yield Finding("model", True, f"{model.name}, {model.size / _GIB:.1f} GiB, {model.licence}")
+
+
+def _memory() -> Finding:
+    import psutil
+
+    memory = psutil.virtual_memory()
+    return Finding("memory", True, f"{memory.available / _GIB:.1f} of {memory.total / _GIB:.1f} GiB free")
+
+
+def _settings() -> tuple[Settings, Finding]:
+    try:
+        settings = load_settings()
+    except SettingsError as error:
+        return Settings(), Finding("settings", False, str(error), f"edit {settings_path()}", Exit.USAGE)
+    path = settings_path()
+    return settings, Finding(
+        "settings", True, str(path) if path.exists() else f"defaults ({path} does not exist)"
+    )
+
+
+def _python() -> Finding:
+    return Finding("Python", True, f"{sys.version.split()[0]}, {sys.executable}")
+
+
+def _free(path: "Any") -> str:
+    place = next((p for p in (path, *path.parents) if p.exists()), path)
+    return f"{shutil.disk_usage(place).free / _GIB:.0f} GiB"

@@ -1,0 +1,44 @@
+"""The judge as the settings want it, and what a problem is judged by."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ocaml.judge import Judge
+    from ocaml.problem import Example, Problem
+
+
+def open_judge(*, seconds: float | None = None, memory_mb: int | None = None) -> "Judge":
+    """Find the toolchain and return a judge with the limits of the settings, flags first.
+
+    Raises ToolchainMissing.
+    """
+    from app.settings import load_settings
+    from ocaml.judge import PlainJudge
+    from ocaml.sandbox import MIB, Limits
+    from ocaml.toolchain import find
+
+    settings = load_settings()
+    limits = Limits(
+        seconds=seconds or settings.run_seconds,
+        memory_bytes=(memory_mb or settings.run_memory_mb) * MIB,
+        output_bytes=settings.run_output_kb * 1024,
+    )
+    return PlainJudge(find(), limits)
+
+
+def example_tests(examples: "tuple[Example, ...]") -> str:
+    """Return examples as OCaml assertions, one a line."""
+    return "".join(f"let () = assert ({example.assertion})\n" for example in examples)
+
+
+def tests_of(problem: "Problem") -> str:
+    """Return all that an answer is judged by: the statement's examples, then the hidden tests."""
+    return example_tests(problem.examples) + problem.tests
+
+
+def answers_folder() -> Path:
+    """Where answers are kept that found no other place."""
+    from models.shelf import default_home
+
+    return default_home() / "kept"
