@@ -25,6 +25,8 @@ async def clear(problem: Problem, judge: Judge) -> Cleared:
     """
     notes = list(problem.unread)
     if problem.signature is None:
+        _check_there_is_code(problem)
+        notes.append("No signature was found, so that any definitions that compile will do.")
         return Cleared(problem, tuple(notes))
     stub = f"{problem.definitions}\n{stub_for(problem.signature)}"
     await _check_stub(stub, problem, judge)
@@ -33,6 +35,15 @@ async def clear(problem: Problem, judge: Judge) -> Cleared:
     if problem.tests:
         await judge.grade(stub, problem.tests, asked=problem.signature)
     return Cleared(replace(problem, examples=examples), tuple(notes))
+
+
+def _check_there_is_code(problem: Problem) -> None:
+    """Words alone can't be judged: without a signature there must at least be an example."""
+    if not (problem.examples or problem.tests or problem.definitions):
+        raise ProblemError(
+            f"{problem.id} has no code in it that OCaml could judge an answer by: "
+            "add the signature, such as `let f (x : int) : int =`, and an example, such as `f 1 = 2`."
+        )
 
 
 def stub_for(signature: Signature) -> str:

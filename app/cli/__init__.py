@@ -45,15 +45,20 @@ class _LateGroup(click.Group):
             raise click.UsageError(message, ctx) from error
 
 
-@click.group(cls=_LateGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_LateGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(package_name="ocamler", message="%(prog)s %(version)s")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """A small local model writes OCaml; OCaml judges every answer before you see it.
 
     Exit codes: 0 done · 2 wrong usage or unreadable input · 3 does not type-check or link ·
     4 fails when run or tested · 5 a limit was met · 6 no model · 7 no OCaml · 70 a fault of
     ours · 130 interrupted.
     """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 def main() -> None:

@@ -71,6 +71,8 @@ def tell(message: str) -> None:
 
 
 def _click_sentence(error: click.ClickException) -> str:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return f"name a command of `{error.ctx.command_path}`; `--help` lists them." if error.ctx else ""
     message = " ".join(error.format_message().split())
     if isinstance(error, click.UsageError) and error.ctx is not None:
         ending = "" if message.endswith("?") else "."

@@ -230,6 +230,7 @@ class TestBadInput:
             ("grade", "nosuch.ml", "--tests", "nosuch.ml"),
             ("grade", "--jsonl", "nosuch.jsonl"),
             ("grade", "a.ml", "--jsonl", "b.jsonl"),
+            ("models",),
             ("chekc", "a.ml"),
             ("check", "--nosuch", "a.ml"),
         ],
