@@ -12,7 +12,7 @@ from app.render import render_diagnostics
 from app.style import style_for
 from app.verdict_lines import render_assertions, render_verdict_line
 from ocaml.diagnostics import Diagnostic, Kind
-from ocaml.verdict import Verdict
+from ocaml.verdict import Stage, Verdict
 
 WIDEST = 120  # characters; wider lines are hard to read
 
@@ -35,9 +35,8 @@ def show_diagnostics(found: Sequence[Diagnostic], texts: Mapping[str, str], name
 def show_verdict(verdict: Verdict, texts: Mapping[str, str], names: Mapping[str, str]) -> None:
     """Write what stopped an answer, then the verdict in a line."""
     show_diagnostics(verdict.diagnostics, texts, names)
-    failing = render_assertions(verdict, style=style_for(sys.stderr), width=terminal_width())
-    if failing:
-        click.echo(failing, err=True)
+    if verdict.stage is Stage.TESTS:  # before that none was run
+        click.echo(render_assertions(verdict, style=style_for(sys.stderr), width=terminal_width()), err=True)
     click.echo(render_verdict_line(verdict, style=style_for(sys.stderr)), err=True)
 
 

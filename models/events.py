@@ -48,23 +48,6 @@ class CodeReady:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged(Generic[V]):
-    """OCaml's verdict on the attempt."""
-
-    attempt: int
-    code: str
-    verdict: V
-
-
-@dataclass(frozen=True, slots=True)
-class Repairing:
-    """The attempt is given back to the model with what OCaml said."""
-
-    attempt: int
-    because: str
-
-
-@dataclass(frozen=True, slots=True)
 class Attempt(Generic[V]):
     """One attempt as it is reported: code, verdict, generated tokens, wall seconds."""
 
@@ -73,6 +56,22 @@ class Attempt(Generic[V]):
     tokens: int
     seconds: float
     how: How
+
+
+@dataclass(frozen=True, slots=True)
+class Judged(Generic[V]):
+    """OCaml's verdict on attempt ``number``."""
+
+    number: int
+    attempt: Attempt[V]
+
+
+@dataclass(frozen=True, slots=True)
+class Repairing:
+    """The attempt is given back to the model with what OCaml said."""
+
+    attempt: int
+    because: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ class OCamlError(Exception):
     """The parent of every error of this room."""
 
 
-class ToolchainMissing(OCamlError):  # noqa: N818 (what is missing says more than Error)
+class ToolchainMissing(OCamlError):
     """No OCaml that we can use is on this machine."""
 
 

@@ -1,6 +1,6 @@
 """The judge over plain compiler processes: check a file, run a program, grade an answer.
 
-Every process is held by ``ocaml.sandbox``. Stages come from which process failed, never from what was printed.
+Every process is held by ``ocaml.sandbox``. Stages come from which process failed, not from what it printed.
 """
 
 import graphlib
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from ocaml import messages
-from ocaml.diagnostics import Diagnostic, Kind, Position, Severity, Span
+from ocaml.diagnostics import Diagnostic, Kind, Position, Severity, Span, messages
+from ocaml.grading.interface import STANDARD_SOURCE, Standard, read_signature, standard_names
 from ocaml.problem import Signature
 from ocaml.sandbox import Execution, Limits, Watcher, execute, scratch_folder
 from ocaml.toolchain import Toolchain, environment
@@ -101,6 +101,16 @@ class PlainJudge:
     def __init__(self, toolchain: Toolchain, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self.compiler = Compiler(toolchain, self.limits)
+        self._standard: Standard | None = None
+
+    async def standard(self) -> Standard:
+        """The names that the installed standard library gives to every program; asked for once."""
+        if self._standard is None:
+            async with scratch_folder() as folder:
+                (folder / "standard.ml").write_text(STANDARD_SOURCE)
+                told = await self.compiler.ocamlc(folder, "-w", "-a", "-i", "standard.ml")
+            self._standard = standard_names(read_signature(told.stdout.decode(errors="replace")))
+        return self._standard
 
     async def check(self, sources: Sequence[Source], *, warnings: Sequence[str] = ()) -> tuple[Checked, ...]:
         """Type-check ``sources`` in the order of their dependencies; results keep the order given."""
@@ -130,7 +140,7 @@ class PlainJudge:
 
     async def grade(self, answer: str, tests: str, *, asked: Signature | None = None) -> Verdict:
         """Grade by running each assertion of ``tests``; without any, run the answer."""
-        from ocaml.grading import Grading  # it stands on this module
+        from ocaml.grading.grade import Grading  # it stands on this module
 
         return await Grading(self, answer, tests, asked).verdict()
 
@@ -156,7 +166,12 @@ class PlainJudge:
         folder = run_folder(program)
         folder.mkdir(exist_ok=True)
         return await execute(
-            [*command, *arguments], cwd=folder, environment=surroundings, limits=limits, stdin=stdin, watch=watch
+            [*command, *arguments],
+            cwd=folder,
+            environment=surroundings,
+            limits=limits,
+            stdin=stdin,
+            watch=watch,
         )
 
     async def _in_order(
@@ -167,7 +182,11 @@ class PlainJudge:
         mentions = await self.compiler.dependencies(folder, list(names)) if len(names) > 1 else {}
         needs: dict[str, tuple[str, ...]] = {}
         for name in names:
-            wanted = [other for other in names if _module(other) in mentions.get(name, set()) and _module(other) != _module(name)]
+            wanted = [
+                other
+                for other in names
+                if _module(other) in mentions.get(name, set()) and _module(other) != _module(name)
+            ]
             interface = f"{Path(name).stem}.mli"
             if name.endswith(".ml") and interface in names:
                 wanted.append(interface)
@@ -198,13 +217,17 @@ class PlainJudge:
         found = messages.parse(told.stderr.decode(errors="replace"), {source.name: source.data})
         if told.ok:
             empty = await self.parses_to_nothing(folder, source.name)
-            return Verdict(Stage.EMPTY if empty else Stage.PASS, diagnostics=_empty(found) if empty else found)
+            return Verdict(
+                Stage.EMPTY if empty else Stage.PASS, diagnostics=_empty(found) if empty else found
+            )
         stage = await self._refused_at(folder, source.name, told, linking=True)
         return Verdict(stage, diagnostics=_explained(found, told, stage, self.limits), limit=told.limit)
 
     async def parses_to_nothing(self, folder: Path, name: str) -> bool:
         """Whether a file that the compiler accepts holds no item at all."""
-        tree = await self.compiler.ocamlc(folder, "-w", "-a", "-stop-after", "parsing", "-dparsetree", *_file_arguments(name))
+        tree = await self.compiler.ocamlc(
+            folder, "-w", "-a", "-stop-after", "parsing", "-dparsetree", *_file_arguments(name)
+        )
         return tree.ok and tree.stderr.strip() in {b"[]", b"[\n]", b""}
 
     async def _refused_at(self, folder: Path, name: str, told: Execution, *, linking: bool = False) -> Stage:
@@ -251,7 +274,11 @@ def ended_badly(ran: Execution, sources: dict[str, bytes]) -> tuple[Diagnostic, 
     found = messages.parse_runtime(ran.stderr.decode(errors="replace"), sources) if ran.exit_code == 2 else ()
     if found:
         return found
-    how = f"was killed by signal {-ran.exit_code}" if ran.exit_code < 0 else f"ended with exit code {ran.exit_code}"
+    how = (
+        f"was killed by signal {-ran.exit_code}"
+        if ran.exit_code < 0
+        else f"ended with exit code {ran.exit_code}"
+    )
     return (Diagnostic(Severity.ERROR, Kind.OTHER, f"The program {how}."),)
 
 
@@ -306,4 +333,3 @@ def _file_arguments(name: str) -> tuple[str, ...]:
 
 def _argument(name: str) -> str:
     return f"./{name}" if name.startswith("-") else name
-

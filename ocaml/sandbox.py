@@ -146,7 +146,7 @@ class _Held(asyncio.SubprocessProtocol):
             self.limit = self.limit or Limit.OUTPUT
             self._over.set()
 
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 (asyncio's)
         """Note that a stream has ended."""
         self._open_pipes.discard(fd)
         self._note_closed()

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Constructor:
-    """``(int, string) result``: a name applied to arguments. Type variables and what we do not model have no use here."""
+    """``(int, string) result``: a name applied to arguments."""
 
     name: str
     arguments: tuple["Type", ...] = ()
@@ -73,7 +73,9 @@ class TypeSyntaxError(ValueError):
     """The text is no type that we can read."""
 
 
-_TOKEN = re.compile(r"\s*(->|\[[|<>]?|\|\]|\?[a-z_][\w']*:|[a-z_][\w']*:(?!:)|`?[\w'.#!]+|[(){};*,|:=\]<>.&])")
+_TOKEN = re.compile(
+    r"\s*(->|\[[|<>]?|\|\]|\?[a-z_][\w']*:|[a-z_][\w']*:(?!:)|`?[\w'.#!]+|[(){};*,|:=\]<>.&])"
+)
 
 
 def parse_type(text: str) -> Type:
@@ -135,7 +137,7 @@ class _Parser:
             raise TypeSyntaxError(f"unexpected '{self._next}'")
 
     def body(self) -> Variant | Record | Type | None:
-        """What stands behind ``type t =``: constructors, fields or another type (an equation before both is skipped)."""
+        """What stands behind ``type t =``: constructors, fields or another type."""
         start = self._at
         if self._next not in {"|", "{"} and not self._next[:1].isupper():
             alias = self.arrow()
@@ -216,7 +218,11 @@ class _Parser:
 
     def _application(self) -> Type:
         found = self._atom()
-        while re.match(r"[\w'.#]+\Z", self._next) and not self._next.startswith("'") and self._next not in _STOPS:
+        while (
+            re.match(r"[\w'.#]+\Z", self._next)
+            and not self._next.startswith("'")
+            and self._next not in _STOPS
+        ):
             found = Constructor(self._take(), (found,) if not isinstance(found, _Arguments) else found.types)
         if isinstance(found, _Arguments):
             raise TypeSyntaxError("type arguments without a type")

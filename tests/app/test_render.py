@@ -7,7 +7,7 @@ import pytest
 
 from app.render import Style, render_diagnostics
 from ocaml.diagnostics import Diagnostic, Kind, Position, Related, Severity, Span
-from ocaml.messages import parse
+from ocaml.diagnostics.messages import parse
 
 
 def span(start_line: int, start: int, end_line: int, end: int) -> Span:

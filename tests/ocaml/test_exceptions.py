@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ocaml.diagnostics import Kind, Span
-from ocaml.messages import parse_runtime
+from ocaml.diagnostics.messages import parse_runtime
 from ocaml.toolchain import Toolchain, ToolchainMissing, environment, find
 
 

@@ -39,7 +39,11 @@ async def test_a_wrong_value_is_shown_beside_the_expected_one(judge: PlainJudge)
         ("exit 0", Outcome.RAISED, None),
         ("(Obj.magic 0).(0)", Outcome.RAISED, None),
         ("(while true do print_string (String.make 9999 'x') done; 3)", Outcome.LIMIT, Limit.OUTPUT),
-        ("(let l = ref [] in while true do l := Bytes.make 99999 'x' :: !l done; 3)", Outcome.LIMIT, Limit.MEMORY),
+        (
+            "(let l = ref [] in while true do l := Bytes.make 99999 'x' :: !l done; 3)",
+            Outcome.LIMIT,
+            Limit.MEMORY,
+        ),
     ],
 )
 async def test_an_assertion_that_ends_badly_loses_itself_alone(
@@ -66,9 +70,7 @@ async def test_an_assertion_that_ends_badly_loses_itself_alone(
         ("let () = exit 0 let f x = x + 1", Stage.RUN, Kind.OTHER),
     ],
 )
-async def test_an_answer_stops_at_its_stage(
-    judge: PlainJudge, answer: str, stage: Stage, kind: Kind
-) -> None:
+async def test_an_answer_stops_at_its_stage(judge: PlainJudge, answer: str, stage: Stage, kind: Kind) -> None:
     verdict = await judge.grade(answer, TESTS, asked=SUCC)
     assert (verdict.stage, verdict.passed, verdict.total) == (stage, 0, 3)
     assert [found.kind for found in verdict.errors] == [kind]
@@ -109,13 +111,13 @@ async def test_a_less_general_answer_is_not(judge: PlainJudge) -> None:
         "module Printf = struct let printf _ = () end let f _ = 0",
         "exception Assert_failure of (string * int * int) let f _ = 0",
         "type bool = True | False let f _ = 0",
-        "let f _ = print_endline \"value 0 0.0 i2\"; 0",
+        'let f _ = print_endline "value 0 0.0 i2"; 0',
         "let () = at_exit (fun () -> exit 0) let f _ = 0",
-        "let f _ = at_exit (fun () -> print_endline \"done\"); 0",
-        "let () = print_string \"3 passed, 0 failed\"; exit 0 let f _ = 0",
+        'let f _ = at_exit (fun () -> print_endline "done"); 0',
+        'let () = print_string "3 passed, 0 failed"; exit 0 let f _ = 0',
         "let f _ = close_out stdout; close_out stderr; 0",
-        "let f : int -> int = fun _ -> Obj.magic \"2\"",
-        "external f : int -> int = \"%identity\"",
+        'let f : int -> int = fun _ -> Obj.magic "2"',
+        'external f : int -> int = "%identity"',
     ],
 )
 async def test_an_attack_earns_nothing(judge: PlainJudge, attack: str) -> None:
@@ -190,7 +192,9 @@ async def test_a_name_of_the_standard_library_means_the_standard_librarys(judge:
     assert outcomes(await judge.grade(answer, "let () = assert (f (abs (-3)) = 3)")) == ["passed"]
 
 
-async def test_the_function_asked_for_may_be_called_as_one_of_the_standard_librarys(judge: PlainJudge) -> None:
+async def test_the_function_asked_for_may_be_called_as_one_of_the_standard_librarys(
+    judge: PlainJudge,
+) -> None:
     asked = Signature("abs", "let abs (x : int) : int =", "int -> int")
     tests = "let () = assert (abs (-3) = 3)"
     assert (await judge.grade("let abs x = 0", tests, asked=asked)).passed == 0
@@ -201,7 +205,7 @@ async def test_the_function_asked_for_may_be_called_as_one_of_the_standard_libra
     ("tests", "words"),
     [
         ("let () = assert (f 1 = )", "do not parse at line 1"),
-        ("let () =\n  assert (f 1 = \"a\")", "do not type-check against the signature at line 2"),
+        ('let () =\n  assert (f 1 = "a")', "do not type-check against the signature at line 2"),
         ("let () = assert (g 1 = 2)", "do not type-check against the signature at line 1"),
     ],
 )
@@ -217,11 +221,11 @@ async def test_without_a_signature_a_type_error_in_the_tests_is_the_answers(judg
 
 
 async def test_without_tests_an_answer_that_runs_passes(judge: PlainJudge) -> None:
-    verdict = await judge.grade("let f x = x\nlet () = print_string \"hi\"", "")
+    verdict = await judge.grade('let f x = x\nlet () = print_string "hi"', "")
     assert (verdict.stage, verdict.total, verdict.stdout) == (Stage.PASS, 0, "hi")
     assert (await judge.grade("let () = raise Exit", "")).stage is Stage.RUN
 
 
 async def test_what_an_answer_prints_is_kept_apart_from_its_verdict(judge: PlainJudge) -> None:
-    verdict = await judge.grade("let f x = print_string \"debug \"; x + 1", TESTS, asked=SUCC)
+    verdict = await judge.grade('let f x = print_string "debug "; x + 1', TESTS, asked=SUCC)
     assert (verdict.stage, verdict.stdout) == (Stage.PASS, "debug debug debug ")

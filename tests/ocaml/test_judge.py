@@ -97,11 +97,11 @@ async def test_a_type_that_keeps_the_compiler_busy_is_a_limit(judge: PlainJudge)
     ("text", "stage", "kind"),
     [
         ("print_string", Stage.PASS, None),
-        ("let () = failwith \"no\"", Stage.RUN, Kind.EXCEPTION),
+        ('let () = failwith "no"', Stage.RUN, Kind.EXCEPTION),
         ("let () = assert (1 = 2)", Stage.RUN, Kind.ASSERTION),
         ("let () = exit 3", Stage.RUN, Kind.OTHER),
         ("let rec f x = 1 + f x let () = print_int (f 1)", Stage.RUN, Kind.STACK_OVERFLOW),
-        ("let () = ignore (Str.regexp \"a\")", Stage.LINK, Kind.OTHER),
+        ('let () = ignore (Str.regexp "a")', Stage.LINK, Kind.OTHER),
         ("let () = ignore (Unix.getpid ())", Stage.LINK, Kind.OTHER),
         ("let x = 1 +", Stage.SYNTAX, Kind.SYNTAX),
         ("let x = 1 + true", Stage.TYPE, Kind.TYPE),
@@ -162,7 +162,9 @@ async def test_a_program_sees_nothing_of_our_environment(
     assert (await judge.run(source(text))).stdout == "nothing"
 
 
-async def test_no_folder_is_left_behind(judge: PlainJudge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_folder_is_left_behind(
+    judge: PlainJudge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     tempfile.tempdir = None  # read the variable again
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ocaml.diagnostics import Kind, Severity, Span
-from ocaml.messages import parse, parse_runtime
+from ocaml.diagnostics.messages import parse, parse_runtime
 
 
 def fold(text: str) -> str:

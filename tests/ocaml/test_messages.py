@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ocaml.diagnostics import Diagnostic, Kind, Severity, Span
-from ocaml.messages import parse, parse_runtime
+from ocaml.diagnostics.messages import parse, parse_runtime
 from ocaml.toolchain import Toolchain, ToolchainMissing, Version, environment, find
 
 CORPUS = [json.loads(path.read_text("utf-8")) for path in sorted(Path(__file__).parent.glob("corpus/*.json"))]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ocaml.parsetree import Node, parse
+from ocaml.grading.parsetree import Node, parse
 from ocaml.toolchain import Toolchain
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from ocaml.grading.values import comparable, equal, show
 from ocaml.typexpr import parse_declarations, parse_type
-from ocaml.values import comparable, equal, show
 
 DECLARATIONS = parse_declarations(
     "type 'a tree = Leaf | Node of 'a tree * 'a * 'a tree\n"
@@ -34,7 +34,9 @@ def test_values_compare_as_in_ocaml(left: str, right: str, same: bool) -> None:
     assert equal(left.split(), right.split()) is same
 
 
-@pytest.mark.parametrize(("tokens", "there"), [("i1", True), ("b0 2 i1 o", False), ("b0 2 i1 !", False), ("", False)])
+@pytest.mark.parametrize(
+    ("tokens", "there"), [("i1", True), ("b0 2 i1 o", False), ("b0 2 i1 !", False), ("", False)]
+)
 def test_what_was_not_printed_whole_cannot_be_compared(tokens: str, there: bool) -> None:
     assert comparable(tokens.split()) is there
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from ocaml.diagnostics import Diagnostic, Kind, Position, Related, Severity, Span
-from ocaml.positions import NO_SOURCES, Place, Sources
+from ocaml.diagnostics.positions import NO_SOURCES, Place, Sources
 
 __all__ = ["parse_runtime"]
 

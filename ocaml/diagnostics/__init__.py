@@ -1,7 +1,7 @@
 """What OCaml complains of, as data: spans, severities, kinds.
 
 Positions have 1-based lines and 0-based columns counted in characters of the line
-(the compiler counts bytes; ``ocaml.messages`` converts). Spans end exclusively.
+(the compiler counts bytes; ``ocaml.diagnostics.messages`` converts). Spans end exclusively.
 """
 
 from dataclasses import dataclass

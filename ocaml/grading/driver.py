@@ -1,9 +1,9 @@
-"""The OCaml programs that the judge writes: one that runs claims over an answer, one that computes what is expected."""
+"""The OCaml programs that the judge writes: one runs claims over an answer, one computes what is expected."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ocaml.assertions import Claim, Piece, Side, Suite
+from ocaml.grading.assertions import Claim, Piece, Side, Suite
 
 ANSWER = "ocamler_answer"
 HARNESS = "ocamler_dump"
@@ -21,7 +21,7 @@ class Equation:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The suite with what is known of the answer's names: which claims are equations, which items are free of it.
+    """The suite, knowing the answer's names: which claims are equations, which items are free of it.
 
     ``equations`` is by the claim's index; ``order`` lists those indices as the expected program has them.
     """
@@ -63,7 +63,9 @@ def driver_source(plan: Plan, weak: frozenset[int]) -> str:
         equation = plan.equations.get(index) if index not in weak else None
         lines.append(f"let {_LEFT}{index} () =\n{_claim_body(step, equation)}\n;;")
         index += 1
-    thunks = "; ".join(f"(fun () -> {HARNESS.capitalize()}.repr ({_LEFT}{number} ()))" for number in range(index))
+    thunks = "; ".join(
+        f"(fun () -> {HARNESS.capitalize()}.repr ({_LEFT}{number} ()))" for number in range(index)
+    )
     return "\n".join([*lines, f"let () = {HARNESS.capitalize()}.run [| {thunks} |]", ""])
 
 

@@ -23,7 +23,7 @@ class Node:
 
     @property
     def word(self) -> str:
-        """The first word: ``expression``, ``Pexp_apply``, ``structure_item``, …"""
+        """The first word: ``expression``, ``Pexp_apply`` or ``structure_item``, say."""
         return self.text.split(" ", 1)[0]
 
     @property
@@ -107,7 +107,13 @@ class _Tree:
         """Whether the node's span lies within that of the node it would come under."""
         under = min([depth, *self._waiting_depths(depth)])
         above = next((n for level, n in reversed(self._open) if level < under and n.start is not None), None)
-        if above is None or above.start is None or above.end is None or node.start is None or node.end is None:
+        if (
+            above is None
+            or above.start is None
+            or above.end is None
+            or node.start is None
+            or node.end is None
+        ):
             return True
         return above.start <= node.start and node.end <= above.end
 

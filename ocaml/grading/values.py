@@ -127,11 +127,10 @@ class _Shower:
             return "<fun>"
         match kind:
             case Tuple(parts) if isinstance(value, Block) and len(value.fields) == len(parts):
-                return f"({', '.join(self.show(v, k, depth + 1, nested=False) for v, k in zip(value.fields, parts, strict=True))})"
+                pairs = zip(value.fields, parts, strict=True)
+                return f"({', '.join(self.show(part, of, depth + 1, nested=False) for part, of in pairs)})"
             case Constructor(name, arguments):
                 return self._constructor(value, name.removeprefix("Stdlib."), arguments, depth, nested)
-            case Variable() | None:
-                return self._by_shape(value, depth, nested)
             case _:
                 return self._by_shape(value, depth, nested)
 
@@ -202,7 +201,10 @@ class _Shower:
         name, kinds, fields = full[max(value.tag, 0)]
         pairs = zip(value.fields, kinds, strict=False)
         if fields:
-            shown = [f"{f} = {self.show(v, substitute(k, types), depth + 1, nested=False)}" for f, (v, k) in zip(fields, pairs, strict=False)]
+            shown = [
+                f"{f} = {self.show(v, substitute(k, types), depth + 1, nested=False)}"
+                for f, (v, k) in zip(fields, pairs, strict=False)
+            ]
             return _argument(f"{name} {{{'; '.join(shown)}}}", nested)
         single = len(kinds) == 1
         parts = [self.show(v, substitute(k, types), depth + 1, nested=single) for v, k in pairs]
@@ -275,7 +277,11 @@ def _string(data: bytes) -> str:
 
 def _readable(character: str) -> str:
     code = ord(character)
-    return _character(code, '"') if code < 128 else (character if character.isprintable() else f"\\u{{{code:x}}}")
+    return (
+        _character(code, '"')
+        if code < 128
+        else (character if character.isprintable() else f"\\u{{{code:x}}}")
+    )
 
 
 def _character(code: int, quote: str) -> str:

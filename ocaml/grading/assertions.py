@@ -7,7 +7,7 @@ the ``let`` bindings and statements it stands under; everything else stays what 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ocaml.parsetree import Node
+from ocaml.grading.parsetree import Node
 
 _CONTEXT = {"Pexp_let", "Pexp_open", "Pexp_letmodule", "Pexp_letexception"}
 _RAISING = {"raise", "failwith", "invalid_arg", "exit", "raise_notrace"}
@@ -266,4 +266,3 @@ def _bare(text: str) -> str:
         if depth == 0:
             return inner[1:-1].strip() if index == len(inner) - 1 else text
     return text
-

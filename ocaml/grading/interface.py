@@ -3,18 +3,44 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 _KEYWORD = re.compile(r"(val|external|type|exception|module|class|open|include)\b")
 _VALUE = re.compile(r"(?:val|external)\s+(\(\s*.+?\s*\)|[\w']+)\s*:\s*(.*)\Z", re.DOTALL)
 _TYPE = re.compile(r"^(?:type|and)\s+(?:nonrec\s+)?(?:\([^)]*\)\s+|[+\-!]*'\w+\s+)?(\w+)", re.MULTILINE)
-_NAMED = re.compile(r"(?:exception|module\s+type|module|class\s+type|class)\s+(?:virtual\s+)?(?:\[[^\]]*\]\s*)?(\w+)")
-_CONSTRUCTOR = re.compile(r"(?:[=|]|^\s*\|)\s*(Some|None|Ok|Error|true|false|\(\)|\[\]|\(::\))(?=\s|\Z|;)", re.MULTILINE)
+_NAMED = re.compile(
+    r"(?:exception|module\s+type|module|class\s+type|class)\s+(?:virtual\s+)?(?:\[[^\]]*\]\s*)?(\w+)"
+)
+_CONSTRUCTOR = re.compile(
+    r"(?:[=|]|^\s*\|)\s*(Some|None|Ok|Error|true|false|\(\)|\[\]|\(::\))(?=\s|\Z|;)", re.MULTILINE
+)
 
 _BUILTIN_TYPES = frozenset(
-    "int char string bytes float bool unit exn array list option nativeint int32 int64 lazy_t "
-    "extension_constructor floatarray ref result in_channel out_channel format format4 format6".split()
+    {
+        "int",
+        "char",
+        "string",
+        "bytes",
+        "float",
+        "bool",
+        "unit",
+        "exn",
+        "array",
+        "list",
+        "option",
+        "nativeint",
+        "int32",
+        "int64",
+        "lazy_t",
+        "ref",
+        "result",
+        "extension_constructor",
+        "floatarray",
+        "in_channel",
+        "out_channel",
+        "format",
+        "format4",
+        "format6",
+    }
 )
 
 
@@ -30,7 +56,7 @@ class Item:
     def value_type(self) -> str | None:
         """The type of a value, on one line."""
         found = _VALUE.match(self.text)
-        return None if found is None else " ".join(found[2].split("= \"")[0].split())
+        return None if found is None else " ".join(found[2].split('= "')[0].split())
 
 
 def read_signature(text: str) -> tuple[Item, ...]:
@@ -70,25 +96,16 @@ class Standard:
     exceptions: frozenset[str]
 
 
-@cache
-def standard_names(library: Path) -> Standard:
-    """Read ``stdlib.mli`` of the installed compiler; without it, operators and the best known modules."""
-    try:
-        text = (library / "stdlib.mli").read_text(errors="replace")
-    except OSError:
-        text = _FALLBACK
-    return Standard(
-        values=frozenset(re.findall(r"^(?:val|external) ([\w']+|\( *\S+ *\))", text, re.MULTILINE)),
-        modules=frozenset(re.findall(r"^module (\w+)", text, re.MULTILINE)) | {"Stdlib"},
-        exceptions=frozenset(re.findall(r"^exception (\w+)", text, re.MULTILINE)),
-    )
+STANDARD_SOURCE = "include Stdlib"
+"""Compiled with ``-i``, this prints all that a program finds without asking."""
 
 
-_FALLBACK = "\n".join(
-    [f"val {name} : _" for name in "raise failwith not exit compare min max abs fst snd ref ignore print_string".split()]
-    + [f"module {name} : _" for name in "List Array String Char Printf Hashtbl Map Set Bytes Option Obj Sys Gc".split()]
-    + [f"exception {name}" for name in "Not_found Failure Invalid_argument Exit End_of_file".split()]
-)
+def standard_names(items: Iterable[Item]) -> Standard:
+    """Return the names in the signature of ``STANDARD_SOURCE``."""
+    found: dict[str, set[str]] = {"val": set(), "module": {"Stdlib"}, "exception": set()}
+    for item in items:
+        found.setdefault("val" if item.keyword == "external" else item.keyword, set()).update(item.names)
+    return Standard(frozenset(found["val"]), frozenset(found["module"]), frozenset(found["exception"]))
 
 
 def _item(text: str) -> Item:

@@ -14,18 +14,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ocaml import driver, messages
-from ocaml.assertions import Claim, Suite, read_suite
-from ocaml.diagnostics import Diagnostic, Kind, Severity
-from ocaml.driver import ANSWER, HARNESS, Plan
+from ocaml.diagnostics import Diagnostic, Kind, Severity, messages
 from ocaml.errors import UnsoundTests
-from ocaml.interface import Item, Standard, read_signature, restrict, standard_names
-from ocaml.outcomes import Ran, Result, run_claims
-from ocaml.parsetree import parse as parse_tree
+from ocaml.grading import driver
+from ocaml.grading.assertions import Claim, Suite, read_suite
+from ocaml.grading.driver import ANSWER, HARNESS, Plan
+from ocaml.grading.interface import Item, Standard, read_signature, restrict
+from ocaml.grading.outcomes import Ran, Result, run_claims
+from ocaml.grading.parsetree import parse as parse_tree
+from ocaml.grading.values import comparable, equal, show
 from ocaml.problem import Signature
 from ocaml.sandbox import scratch_folder
 from ocaml.typexpr import Declaration, Type, parse_declarations, parse_type
-from ocaml.values import comparable, equal, show
 from ocaml.verdict import Assertion, Limit, Outcome, Stage, Verdict
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ class Grading:
             self._suite = await self._read_tests(folder)
             verdict = await self._judge(folder)
         if not verdict.assertions and self._suite.claims:
-            verdict = _replace(verdict, assertions=tuple(Assertion(c.text, Outcome.FAILED) for c in self._suite.claims))
+            verdict = _replace(
+                verdict, assertions=tuple(Assertion(c.text, Outcome.FAILED) for c in self._suite.claims)
+            )
         return _replace(verdict, seconds=time.monotonic() - started)
 
     async def _read_tests(self, folder: Path) -> Suite:
@@ -58,7 +60,9 @@ class Grading:
             return Suite((), frozenset())
         name = "tests.ml"
         (folder / name).write_bytes(self.tests.encode())
-        told = await self.judge.compiler.ocamlc(folder, "-w", "-a", "-stop-after", "parsing", "-dparsetree", name)
+        told = await self.judge.compiler.ocamlc(
+            folder, "-w", "-a", "-stop-after", "parsing", "-dparsetree", name
+        )
         text = told.stderr.decode(errors="replace")
         if not told.ok:
             raise UnsoundTests(_at_fault("do not parse", messages.parse(text, {name: self.tests})))
@@ -71,7 +75,7 @@ class Grading:
         items = await self._signature(folder)
         if not items and await self.judge.parses_to_nothing(folder, f"{ANSWER}.ml"):
             return self._stop(Stage.EMPTY, _plain("There is no code here."))
-        standard = standard_names(self.judge.compiler.toolchain.standard_library)
+        standard = await self.judge.standard()
         visible = self._visible(items, standard)
         absent = self._absent(items)
         if absent is not None:
@@ -129,14 +133,20 @@ class Grading:
         if told.ok:
             return None
         if told.limit is not None:
-            return self._stop(Stage.TYPE, *messages.parse(told.stderr.decode(errors="replace")), limit=told.limit)
+            return self._stop(
+                Stage.TYPE, *messages.parse(told.stderr.decode(errors="replace")), limit=told.limit
+            )
         found = messages.parse(told.stderr.decode(errors="replace"), {f"{ANSWER}.ml": self.answer})
         place = next((r.span for d in found for r in d.related if r.path == f"{ANSWER}.ml"), None)
-        has = next((i.value_type for i in read_signature(await self._printed(folder)) if self._is_asked(i)), None)
+        has = next(
+            (i.value_type for i in read_signature(await self._printed(folder)) if self._is_asked(i)), None
+        )
         if self.asked is None or self.asked.type is None or has is None:
             return self._stop(Stage.TYPE, *found)
         message = f"{self.asked.name} has type {has} but the type asked for is {self.asked.type}."
-        return self._stop(Stage.TYPE, Diagnostic(Severity.ERROR, Kind.TYPE, message, place, path=f"{ANSWER}.ml"))
+        return self._stop(
+            Stage.TYPE, Diagnostic(Severity.ERROR, Kind.TYPE, message, place, path=f"{ANSWER}.ml")
+        )
 
     async def _printed(self, folder: Path) -> str:
         (folder / f"{ANSWER}.mli").unlink()
@@ -144,7 +154,11 @@ class Grading:
         return told.stdout.decode(errors="replace")
 
     def _is_asked(self, item: Item) -> bool:
-        return self.asked is not None and item.keyword in {"val", "external"} and item.names[0] == self.asked.name
+        return (
+            self.asked is not None
+            and item.keyword in {"val", "external"}
+            and item.names[0] == self.asked.name
+        )
 
     async def _grade(self, folder: Path, items: Sequence[Item], answer_names: frozenset[str]) -> Verdict:
         refused = await self._check_tests(folder)
@@ -159,12 +173,22 @@ class Grading:
         if not ran.started:
             found = self._never_started(ran)
             return self._stop(
-                Stage.RUN, *found, limit=ran.limit, stdout=ran.stdout, stderr=ran.stderr, output_truncated=ran.truncated
+                Stage.RUN,
+                *found,
+                limit=ran.limit,
+                stdout=ran.stdout,
+                stderr=ran.stderr,
+                output_truncated=ran.truncated,
             )
         kinds = await self._left_types(folder) if _any_fails(ran.results, expected, weak) else {}
-        declarations = {n: d for item in items if item.keyword == "type" for n, d in parse_declarations(item.text).items()}
+        declarations = {
+            n: d for item in items if item.keyword == "type" for n, d in parse_declarations(item.text).items()
+        }
         shower = _Shower(kinds, declarations)
-        trusted = {index: _Expected(plan.equations[index].expected.text, expected[index]) for index in expected.keys() - weak}
+        trusted = {
+            index: _Expected(plan.equations[index].expected.text, expected[index])
+            for index in expected.keys() - weak
+        }
         assertions = tuple(
             shower.assertion(index, claim, ran.results.get(index), trusted.get(index))
             for index, claim in enumerate(self._suite.claims)
@@ -198,7 +222,9 @@ class Grading:
             return {}
         ran = await run_claims(self.judge, folder / "expected.byte", len(plan.equations))
         return {
-            plan.order[index]: result.tokens for index, result in ran.results.items() if result.tokens is not None
+            plan.order[index]: result.tokens
+            for index, result in ran.results.items()
+            if result.tokens is not None
         }
 
     def _never_started(self, ran: Ran) -> tuple[Diagnostic, ...]:
@@ -260,7 +286,9 @@ class _Shower:
     kinds: dict[int, Type]
     declarations: dict[str, Declaration]
 
-    def assertion(self, index: int, claim: Claim, result: Result | None, expected: _Expected | None) -> Assertion:
+    def assertion(
+        self, index: int, claim: Claim, result: Result | None, expected: _Expected | None
+    ) -> Assertion:
         right = expected.text if expected is not None else None
         if result is None:
             return Assertion(claim.text, Outcome.FAILED, right)
@@ -289,9 +317,14 @@ def _best_constant(claims: Sequence[Claim], expected: dict[int, tuple[str, ...]]
     return sum(counts.most_common(1)[0][1] for counts in by_function.values())
 
 
-def _any_fails(results: dict[int, Result], expected: dict[int, tuple[str, ...]], weak: frozenset[int]) -> bool:
+def _any_fails(
+    results: dict[int, Result], expected: dict[int, tuple[str, ...]], weak: frozenset[int]
+) -> bool:
     return any(
-        result.tokens is not None and index in expected and index not in weak and not equal(result.tokens, expected[index])
+        result.tokens is not None
+        and index in expected
+        and index not in weak
+        and not equal(result.tokens, expected[index])
         for index, result in results.items()
     )
 

@@ -48,7 +48,9 @@ async def run_claims(judge: "PlainJudge", program: Path, count: int) -> Ran:
     while True:
         results.unlink(missing_ok=True)
         progress = _Progress(results, min(CLAIM_SECONDS, judge.limits.seconds))
-        limits = replace(judge.limits, seconds=min(judge.limits.seconds, max(0.1, deadline - time.monotonic())))
+        limits = replace(
+            judge.limits, seconds=min(judge.limits.seconds, max(0.1, deadline - time.monotonic()))
+        )
         execution = await judge.execute_bytecode(program, str(first), limits=limits, watch=progress.stuck)
         progress.read()
         if ran is None:
@@ -113,7 +115,7 @@ class _Progress:
             self._line(line.decode("ascii", errors="replace"))
 
     def _line(self, line: str) -> None:
-        word, *rest = line.split()or [""]
+        word, *rest = line.split() or [""]
         match word, rest:
             case "begin", [index] if index.isdigit():
                 self.begun = int(index)

@@ -1,6 +1,6 @@
 """The compiler's words as data: what ocamlc, ocaml and its toplevel print becomes ``Diagnostic`` values.
 
-For words alone: no stage is decided here. What the runtime says is read in ``ocaml.exceptions``.
+For words alone: no stage is decided here. What the runtime says is read in ``ocaml.diagnostics.exceptions``.
 """
 
 import re
@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ocaml.diagnostics import Diagnostic, Related, Severity, Span
-from ocaml.exceptions import parse_runtime
-from ocaml.kinds import kind_of
-from ocaml.positions import NO_SOURCES, Sources
+from ocaml.diagnostics.exceptions import parse_runtime
+from ocaml.diagnostics.kinds import kind_of
+from ocaml.diagnostics.positions import NO_SOURCES, Sources
 
 __all__ = ["parse", "parse_runtime"]
 

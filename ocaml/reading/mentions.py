@@ -1,0 +1,120 @@
+"""Finds examples in sentences and lists: ``f 1 = 2``, "`f 1` returns `2`", ``f 1 => 2``; laws are none."""
+
+import re
+from collections.abc import Iterator
+
+from ocaml.reading.calls import Asked, Call, call_at, exception_pattern
+from ocaml.reading.drafts import Draft
+from ocaml.reading.literals import Word, literal_at
+
+__all__ = ["leading_value", "mentions", "stated"]
+
+
+def mentions(line: str, number: int, asked: Asked) -> Iterator[Draft]:
+    """Find the examples on a line of prose."""
+    found = [*_in_spans(line, number, asked), *_after_spans(line, number, asked)]
+    if not found and asked.names:
+        whole = stated(_bare(line), number, asked)
+        found = [whole] if whole else []
+    yield from found
+
+
+def stated(text: str, number: int, asked: Asked) -> Draft | None:
+    """Read all of ``text`` as a call, a word or sign between, and a value (and perhaps a remark)."""
+    call = call_at(text)
+    if call is None or not _calls(call, asked):
+        return None
+    expected = _expected(text[call.end :])
+    if expected is None:
+        return None
+    value, raises = expected
+    return Draft(text[: call.end].strip(), value, number, raises=raises, tentative=True)
+
+
+def leading_value(text: str) -> str | None:
+    """Return the value that ``text`` starts with, when only a remark follows; a full stop is none of it."""
+    found = literal_at(text, 0)
+    if found is None:
+        return None
+    literal, end = found
+    value, rest = text[:end].strip(), text[end:]
+    if isinstance(literal, Word) and re.fullmatch(r"-?\d[\d_]*\.", value) and not rest.startswith("`"):
+        value = value[:-1]
+    if isinstance(literal, Word) and literal.text[0].isalpha() and literal.text not in {"true", "false"}:
+        return None
+    return value if _REMARK.match(rest) else None
+
+
+_SPAN = re.compile(r"``?([^`\n]+)``?")
+_BETWEEN = re.compile(
+    r"\s*+(?:;;)?\s*+,?\s*+(?:\(\*\s*+)?(?:=>|==?>|-+>|→|⇒|⟹|↦|===?|=|"
+    r"(?:(?:should|must|will|would|shall)\s+)?"
+    r"(?:returns?|gives?|is\s+equal\s+to|equals?|is|be|yields?|evaluates?\s+to|produces?|becomes?|results?\s+in)\b)"
+    r"\s*:?\s*(?:(?:the|a|an)\s+)?"
+    r"(?:(?:empty\s+)?(?:list|string|value|number|integer|float|character|char|pair|tuple|array|boolean|bool|result)\s+)?"
+)
+_RAISING = re.compile(
+    r"\s*+(?:;;)?\s*+,?\s*+(?:\(\*\s*+)?(?:=>|->|→)?\s*+"
+    r"(?=(?:should\s+|must\s+|will\s+)?(?:raise|throw|Exception\s*+:))"
+)
+_REMARK = re.compile(
+    r"`{0,2}\s*+(?:\*\))?\s*+"
+    r"(?:$|[.;!)](?![\w'])|,(?!\s*[`\d])|[(#`]|//|--|—|–|:\s*$|(?:because|since|as|and|but|while|whereas)\b)"
+)
+_LEAD = re.compile(
+    r"\s*+(?:>\s*+)?(?:(?:[-*+•]|\d+[.)])\s++)?"
+    r"(?:\*{0,3}(?:examples?|e\.g\.|ex\.?|for example|for instance|so|thus|hence|that is|i\.e\.)"
+    r"[\s\d]*+\**+[:,]*+\**+\s*+)?",
+    re.IGNORECASE,
+)
+
+
+def _bare(line: str) -> str:
+    """Take bullets, "Example:" and backticks off a line."""
+    lead = _LEAD.match(line)
+    text = line[lead.end() :] if lead else line
+    return text.replace("`", "").strip()
+
+
+def _in_spans(line: str, number: int, asked: Asked) -> Iterator[Draft]:
+    """``… `f 1 = 2` …``."""
+    for span in _SPAN.finditer(line):
+        draft = stated(span[1].strip(), number, asked)
+        if draft is not None:
+            yield draft
+
+
+def _after_spans(line: str, number: int, asked: Asked) -> Iterator[Draft]:
+    """``… `f 1` returns `2` …``."""
+    for span in _SPAN.finditer(line):
+        text = span[1].strip().removesuffix(";;").strip()
+        call = call_at(text)
+        if call is None or text[call.end :].strip() or not _calls(call, asked):
+            continue
+        expected = _expected(line[span.end() :])
+        if expected is not None:
+            yield Draft(text, expected[0], number, raises=expected[1], tentative=True)
+
+
+def _expected(rest: str) -> tuple[str, bool] | None:
+    """Read what stands behind a call: a value, or an exception (True)."""
+    raising = _RAISING.match(rest)
+    if raising is not None:
+        words = re.sub(r"^(?:should|must|will)\s+", "", rest[raising.end() :].replace("`", ""))
+        pattern = exception_pattern(words, remark=True)
+        return None if pattern is None else (pattern, True)
+    between = _BETWEEN.match(rest)
+    if between is None:
+        return None
+    tail = rest[between.end() :]
+    if tail.startswith("`"):
+        span = _SPAN.match(tail)
+        if span is None or not _REMARK.match(tail[span.end() :]):
+            return None
+        return span[1].strip(), False
+    value = leading_value(tail)
+    return None if value is None else (value, False)
+
+
+def _calls(call: Call, asked: Asked) -> bool:
+    return call.name in asked.names or (not asked.names and len(call.arguments) > 0)

@@ -1,0 +1,119 @@
+"""What the engine process costs: tokens a second through it against the bare library, in one run.
+
+    python tests/benchmarks/engine_overhead.py MODEL.gguf
+
+Both generate greedily on the same prompt, by turns, so that a busy machine is busy for both. The bare
+library runs twice a round, as ``Llama.generate`` and as streaming ``create_completion``. Prints one
+JSON line; ``ratio`` is the engine's median speed over that of the faster of those two, and should be at
+least 0.97.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+# Before llama_cpp is imported, as the engine does for its child: the race should be a fair one.
+os.environ |= {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0", "OPENBLAS_NUM_THREADS": "1"}
+
+from models.engines import EngineOptions, Message, Role, Sampling, open_engine
+from models.engines.machine import compute_threads, gpu_layers
+
+CONTEXT_TOKENS = 2048
+MESSAGES = (
+    Message(Role.SYSTEM, "You write OCaml."),
+    Message(Role.USER, "Explain List.fold_left with three long examples, then write a tokenizer for OCaml."),
+)
+PROMPT = "".join(f"<|im_start|>{m.role}\n{m.text}<|im_end|>\n" for m in MESSAGES) + "<|im_start|>assistant\n"
+
+
+def main() -> None:
+    """Run the race and print its outcome."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=9)
+    arguments = parser.parse_args()
+    print(json.dumps(asyncio.run(race(arguments.model, arguments.tokens, arguments.rounds))))
+
+
+async def race(model: Path, tokens: int, rounds: int) -> dict[str, Any]:
+    """Alternate between the three ways; a first round warms up and does not count."""
+    threads = compute_threads()
+    engine = open_engine(model, EngineOptions(context_tokens=CONTEXT_TOKENS, threads=threads))
+    bare = load_bare(model, threads)
+    speeds: dict[str, list[float]] = {"engine": [], "generate": [], "create_completion": []}
+    try:
+        for _ in range(rounds + 1):
+            speeds["engine"].append(await engine_speed(engine, tokens))
+            speeds["generate"].append(speed(times_of_generate(bare, tokens)))
+            speeds["create_completion"].append(speed(times_of_completion(bare, tokens)))
+    finally:
+        await engine.close()
+    medians = {way: statistics.median(found[1:]) for way, found in speeds.items()}
+    bare_best = max(medians["generate"], medians["create_completion"])
+    return {
+        "ratio": round(medians["engine"] / bare_best, 4),
+        "tokens_per_second": {way: round(median, 2) for way, median in medians.items()},
+        "all": {way: [round(one, 2) for one in found[1:]] for way, found in speeds.items()},
+        "tokens": tokens,
+        "threads": threads,
+        "model": model.name,
+    }
+
+
+def load_bare(model: Path, threads: int) -> Any:
+    """Load the library's own class with the engine's settings."""
+    from llama_cpp import Llama
+
+    return Llama(
+        str(model),
+        n_ctx=CONTEXT_TOKENS,
+        n_threads=threads,
+        n_threads_batch=threads,
+        n_gpu_layers=gpu_layers(),
+        flash_attn=True,
+        verbose=False,
+    )
+
+
+async def engine_speed(engine: Any, tokens: int) -> float:
+    """Return tokens a second between the first and the last delta."""
+    times, counts = [], []
+    async for delta in engine.generate(MESSAGES, sampling=Sampling(max_tokens=tokens)):
+        if delta.tokens:
+            times.append(time.perf_counter())
+            counts.append(len(delta.tokens))
+    return sum(counts[1:]) / (times[-1] - times[0])
+
+
+def speed(times: Iterator[float]) -> float:
+    """Return tokens a second between the first and the last of ``times``."""
+    first, *others = times
+    return len(others) / (others[-1] - first)
+
+
+def times_of_generate(bare: Any, tokens: int) -> Iterator[float]:
+    """Yield when each token of ``Llama.generate`` came, its text taken as any user of it must."""
+    prompt = bare.tokenize(PROMPT.encode(), add_bos=False, special=True)
+    for count, token in enumerate(bare.generate(prompt, temp=0.0), 1):
+        bare.detokenize([token])
+        yield time.perf_counter()
+        if count == tokens:
+            return
+
+
+def times_of_completion(bare: Any, tokens: int) -> Iterator[float]:
+    """Yield when each chunk of ``create_completion`` came."""
+    for chunk in bare.create_completion(PROMPT, max_tokens=tokens, temperature=0.0, stream=True):
+        if chunk["choices"][0]["finish_reason"] is None:
+            yield time.perf_counter()
+
+
+if __name__ == "__main__":
+    main()
