@@ -1,7 +1,9 @@
 """Reads a function's header (``let f (x : int) : int =``, ``val f : int -> int``) into a ``Signature``."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ocaml.lexing import Token, TokenKind, at_depth_zero, closing, lex
 from ocaml.parameters import (
@@ -112,11 +114,20 @@ def parse_header(text: str) -> Header:
 
 
 def is_stub(body: Sequence[Token]) -> bool:
-    """Whether a body only keeps the place: none, ``failwith "…"``, ``raise …``, ``assert false``, ``...``."""
-    tokens = [token for token in body if token.kind is not TokenKind.COMMENT]
-    if any(token.text in _HOLES for token in tokens):
+    """Whether a body only keeps the place: none, ``failwith "…"``, ``raise …``, ``assert false``, ``...``.
+
+    So does one with a gap (``| [] -> | x :: r ->``), or with a comment that says so.
+    """
+    if any(t.kind is TokenKind.COMMENT and _ASKS_FOR_CODE.search(t.text) for t in body):
         return True
-    words = [token.text for token in _innermost(tokens)]
+    tokens = [token for token in body if token.kind is not TokenKind.COMMENT]
+    words = [token.text for token in tokens]
+    if any(word in _HOLES for word in words) or ("->", "|") in pairwise(words):
+        return True
+    if words and words[-1] in _UNFINISHED:
+        return True
+    tokens = _innermost(tokens)
+    words = [token.text for token in tokens]
     if words[:1] in (["raise"], ["raise_notrace"], ["failwith"], ["invalid_arg"]):
         return not at_depth_zero(tokens, ";", "|", "in", "else")
     if words in ([], ["assert", "false"]) or words[:3] == ["Obj", ".", "magic"]:
@@ -133,6 +144,10 @@ def read_type(text: str) -> Type | None:
 
 
 _HOLES = {"...", "??", "???", "…", "___"}
+_UNFINISHED = {"->", "=", "with", "then", "else", "in", "begin", "of"}
+_ASKS_FOR_CODE = re.compile(
+    r"to ?do|fixme|(?:your|add|write|insert|missing)\b.*\b(?:code|here)|fill|implement", re.IGNORECASE
+)
 _TO_DO = {"todo", "tbd", "fixme", "_", "__", "?", "unimplemented", "not_implemented", "not implemented"}
 _DEEPEST = 32  # brackets in brackets
 _WORD_OPERATORS = {"mod", "land", "lor", "lxor", "lsl", "lsr", "asr", "or"}
@@ -188,7 +203,7 @@ def _let_header(text: str, tokens: list[Token]) -> Header:
         parameters=tuple(text[group[0].start : group[-1].end] for group in parts),
     )
     arguments = tuple(Argument(p.label, p.name, read_type(p.type) if p.type else None) for p in parameters)
-    body = None if equals is None else tuple(tokens[equals + 1 :])
+    body = None if equals is None else tuple(lex(text[tokens[equals].end :]))
     return Header(signature, _unfold(arguments, read_type(kind) if kind else None), recursive, body)
 
 

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Iterator
 
+from ocaml.lexing import fault, lex
 from ocaml.reading.calls import Asked, Call, call_at, exception_pattern
 from ocaml.reading.drafts import Draft
 from ocaml.reading.literals import Word, literal_at
+from ocaml.reading.sides import arrow, equation
 
 __all__ = ["leading_value", "mentions", "stated"]
 
@@ -23,10 +25,10 @@ def stated(text: str, number: int, asked: Asked) -> Draft | None:
     """Read all of ``text`` as a call, a word or sign between, and a value (and perhaps a remark)."""
     call = call_at(text)
     if call is None or not _calls(call, asked):
-        return None
+        return _equated(text, number, asked)
     expected = _expected(text[call.end :])
     if expected is None:
-        return None
+        return _equated(text, number, asked)
     value, raises = expected
     return Draft(text[: call.end].strip(), value, number, raises=raises, tentative=True)
 
@@ -88,8 +90,7 @@ def _after_spans(line: str, number: int, asked: Asked) -> Iterator[Draft]:
     """``… `f 1` returns `2` …``."""
     for span in _SPAN.finditer(line):
         text = span[1].strip().removesuffix(";;").strip()
-        call = call_at(text)
-        if call is None or text[call.end :].strip() or not _calls(call, asked):
+        if not _is_call(text, asked):
             continue
         expected = _expected(line[span.end() :])
         if expected is not None:
@@ -114,6 +115,33 @@ def _expected(rest: str) -> tuple[str, bool] | None:
         return span[1].strip(), False
     value = leading_value(tail)
     return None if value is None else (value, False)
+
+
+def _is_call(text: str, asked: Asked) -> bool:
+    """Whether all of ``text`` applies the function asked for, to values or to anything OCaml has."""
+    call = call_at(text)
+    if call is not None and not text[call.end :].strip():
+        return _calls(call, asked)
+    tokens = lex(text)
+    return (
+        len(tokens) > 1
+        and tokens[0].text in asked.names
+        and fault(tokens) is None
+        and equation(tokens) is None
+    )
+
+
+def _equated(text: str, number: int, asked: Asked) -> Draft | None:
+    """Read ``map succ [1] = [2]``: it counts when all that it mentions is known."""
+    tokens = lex(text)
+    if not asked.names or fault(tokens) or asked.names.isdisjoint(token.text for token in tokens):
+        return None
+    sides = equation(tokens) or arrow(tokens)
+    if sides is None:
+        return None
+    left, right = (text[side[0].start : side[-1].end] for side in sides)
+    about = not asked.names.isdisjoint(token.text for token in sides[0])
+    return Draft(left, right, number, tentative=True) if about else None
 
 
 def _calls(call: Call, asked: Asked) -> bool:

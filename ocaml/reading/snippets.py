@@ -10,8 +10,9 @@ from ocaml.reading.calls import Asked, exception_pattern
 from ocaml.reading.drafts import Binding, Draft, Unread, bind, in_scope
 from ocaml.reading.literals import Word, parse_literal
 from ocaml.reading.mentions import leading_value, stated
+from ocaml.reading.sides import arrow, equation, unwrapped
 
-__all__ = ["Snippet", "equation", "snippets"]
+__all__ = ["Snippet", "claims_of", "snippets"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,48 +35,12 @@ def snippets(snippet: Snippet, asked: Asked) -> Iterator[Draft | Unread]:
         yield from reader.phrase(phrase, (*phrase.after, *following[:1]))
 
 
-def equation(tokens: Sequence[Token]) -> tuple[Sequence[Token], Sequence[Token]] | None:
-    """Split ``a = b``; None for anything that binds less than that one ``=``."""
-    tokens = _unwrapped(tokens)
-    loose = {"&&", "||", "&", ":=", "<-", ";", ",", "->", "|", "!="}
-    comparisons: list[int] = []
-    depth = 0
-    for index, token in enumerate(tokens):
-        if token.kind is TokenKind.PUNCTUATION:
-            depth += (token.text in CLOSERS) - (token.text in _CLOSED)
-        if depth:
-            continue
-        if token.kind is TokenKind.KEYWORD and token.text in _OPEN_ENDED:
-            return None
-        if token.text in loose:
-            return None
-        if token.kind is TokenKind.OPERATOR and token.text[0] in "=<>|&$" and token.text not in {"|>", "@@"}:
-            comparisons.append(index)
-    if len(comparisons) != 1 or tokens[comparisons[0]].text != "=":
-        return None
-    left, right = tokens[: comparisons[0]], tokens[comparisons[0] + 1 :]
-    return (_unwrapped(left), _unwrapped(right)) if left and right else None
-
-
-_CLOSED = frozenset(CLOSERS.values())
-_OPEN_ENDED = {"if", "match", "fun", "function", "let", "try", "while", "for", "type", "or"}
-_ARROWS = {"=>", "==>", "->", "-->", "→", "⇒"}
+_CLOSING = frozenset(CLOSERS.values())
 _GIVES = re.compile(
     r"(?:=+>?|-+>|→|⇒|val [a-z_][\w']* : [^=]*=|-? ?: [^=]*=|(?:it\s+)?(?:should\s+)?"
     r"(?:returns?|evaluates? to|gives?|is|be|yields?|result(?:s in)?:?))\s*(.+)\Z",
     re.DOTALL,
 )
-
-
-def _unwrapped(tokens: Sequence[Token]) -> Sequence[Token]:
-    """Take parentheses off that wrap all of it (a few: nobody writes more)."""
-    for _ in range(8):
-        wrapped = len(tokens) > 2 and tokens[0].text == "(" and closing(tokens, 0) == len(tokens) - 1
-        block = len(tokens) > 2 and tokens[0].text == "begin" and tokens[-1].text == "end"
-        if not wrapped and not (block and all(t.text not in {"begin", "end"} for t in tokens[1:-1])):
-            break
-        tokens = tokens[1:-1]
-    return tokens
 
 
 class _Reader:
@@ -115,7 +80,7 @@ class _Reader:
 
     def _sequence(self, tokens: Sequence[Token], bindings: list[Binding]) -> Iterator[Draft | Unread]:
         """Read ``let … in assert …; assert …; ()``."""
-        tokens = _unwrapped(tokens)
+        tokens = unwrapped(tokens)
         at = 0
         while at < len(tokens):
             if tokens[at].text != "let":
@@ -131,7 +96,7 @@ class _Reader:
             at = within + 1
 
     def _item(self, tokens: Sequence[Token], bindings: list[Binding]) -> Iterator[Draft | Unread]:
-        inner = _unwrapped(tokens)
+        inner = unwrapped(tokens)
         if len(inner) < len(tokens):
             yield from self._sequence(inner, list(bindings))
         elif inner and inner[0].text == "assert":
@@ -153,7 +118,7 @@ class _Reader:
     def _boolean(self, tokens: Sequence[Token], bindings: Sequence[Binding]) -> Draft:
         sides = equation(tokens)
         if sides is None:
-            text = self._text(_unwrapped(tokens))
+            text = self._text(unwrapped(tokens))
             return Draft(text, None, self._number(tokens), in_scope(bindings))
         left, right = sides
         if not self._about(left) and self._about(right):
@@ -196,15 +161,12 @@ class _Reader:
         return self._boolean(code, self._bindings) if equation(code) is not None else None
 
     def _arrow(self, code: Sequence[Token]) -> Draft | None:
-        if any(token.text in {"fun", "function", "match", "try"} for token in code):
+        sides = arrow(code)
+        if sides is None:
             return None
-        arrows = at_depth_zero(code, *_ARROWS)
-        if len(arrows) != 1 or arrows[0] in {0, len(code) - 1}:
-            return None
-        left, right = code[: arrows[0]], code[arrows[0] + 1 :]
-        expected = self._text(right)
+        expected = self._text(sides[1])
         pattern = exception_pattern(expected)
-        return self._draft(left, pattern or expected, raises=pattern is not None)
+        return self._draft(sides[0], pattern or expected, raises=pattern is not None)
 
     def _commented(self, code: Sequence[Token], comments: Sequence[Token], *, explicit: bool) -> Draft | None:
         """Read ``f 1 (* = 2 *)``; a comment that is only a value counts behind a call of what is asked."""
@@ -265,7 +227,7 @@ def _logical_lines(tokens: Sequence[Token]) -> list[list[Token]]:
             lines.append([])
         lines[-1].append(token)
         if token.kind is TokenKind.PUNCTUATION:
-            depth = max(0, depth + (token.text in CLOSERS) - (token.text in _CLOSED))
+            depth = max(0, depth + (token.text in CLOSERS) - (token.text in _CLOSING))
     return lines
 
 
@@ -294,7 +256,7 @@ def _item_end(tokens: Sequence[Token], at: int) -> int:
     for index in range(at, len(tokens)):
         token = tokens[index]
         if token.kind is TokenKind.PUNCTUATION:
-            depth += (token.text in CLOSERS) - (token.text in _CLOSED)
+            depth += (token.text in CLOSERS) - (token.text in _CLOSING)
         elif token.text in {"begin", "end", "do", "done"}:
             depth += 1 if token.text in {"begin", "do"} else -1
         if depth == 0 and token.text == ";":

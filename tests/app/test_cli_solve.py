@@ -242,7 +242,10 @@ class TestInterruption:
         command = [sys.executable, "-P", "-m", "app", "solve", str(problem), "--model", str(endless),
                    "--max-tokens", "100000"]  # fmt: skip
         process = subprocess.Popen(
-            command, env={**environment, "OCAMLER_CONTEXT": "65536", "MARK": str(problem)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            command,
+            env={**environment, "OCAMLER_CONTEXT": "65536", "MARK": str(problem)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         time.sleep(delay)
         process.send_signal(number)
