@@ -40,10 +40,10 @@ class Finding:
 def examine() -> list[Finding]:
     """Look at everything; one part being ill hides no other."""
     settings, finding = _settings()
-    return [*_ocaml(), _engine(), *_models(settings), _memory(), finding, _python()]
+    return [*_ocaml(settings), _engine(), *_models(settings), _memory(), finding, _python()]
 
 
-def _ocaml() -> Iterator[Finding]:
+def _ocaml(settings: Settings) -> Iterator[Finding]:
     try:
         toolchain = find()
     except OCamlError as error:
@@ -51,18 +51,18 @@ def _ocaml() -> Iterator[Finding]:
         yield Finding("OCaml", False, what, mend, Exit.TOOLCHAIN)
         return
     yield Finding("OCaml", True, f"{toolchain.version}, {toolchain.ocamlc}")
-    yield from asyncio.run(_judge())
+    yield from asyncio.run(_judge(settings))
 
 
-async def _judge() -> list[Finding]:
+async def _judge(settings: Settings) -> list[Finding]:
     """Have a right program, an endless and a talkative one judged: limits are believed when seen."""
-    quick = open_judge(seconds=1.0)
+    quick = open_judge(settings, seconds=1.0)
     right = await quick.run(Source("right.ml", b'let () = print_string "ok"'))
     endless = await quick.run(Source("endless.ml", b"let () = while true do () done"))
     flood = await quick.run(
         Source("flood.ml", b"let () = while true do print_string (String.make 4096 'x') done")
     )
-    hungry = await open_judge(seconds=10.0, memory_mb=128).run(
+    hungry = await open_judge(settings, seconds=10.0, memory_mb=128).run(
         Source(
             "hungry.ml",
             b"let () = let all = ref [] in while true do all := Bytes.make 1000000 'x' :: !all done",

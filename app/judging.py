@@ -4,21 +4,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from app.settings import Settings
     from ocaml.judge import Judge
     from ocaml.problem import Example, Problem
 
 
-def open_judge(*, seconds: float | None = None, memory_mb: int | None = None) -> "Judge":
+def open_judge(
+    settings: "Settings | None" = None, *, seconds: float | None = None, memory_mb: int | None = None
+) -> "Judge":
     """Find the toolchain and return a judge with the limits of the settings, flags first.
 
-    Raises ToolchainMissing.
+    Raises ToolchainMissing, SettingsError.
     """
     from app.settings import load_settings
     from ocaml.judge import PlainJudge
     from ocaml.sandbox import MIB, Limits
     from ocaml.toolchain import find
 
-    settings = load_settings()
+    settings = settings or load_settings()
     limits = Limits(
         seconds=seconds or settings.run_seconds,
         memory_bytes=(memory_mb or settings.run_memory_mb) * MIB,

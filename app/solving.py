@@ -61,7 +61,7 @@ def solve_request(request: Request) -> int:
         }
     )
     problem = _problem(request)
-    judge = open_judge()
+    judge = open_judge(settings)
     cleared = asyncio.run(clear(problem, judge))
     for note in cleared.notes:
         tell(note)

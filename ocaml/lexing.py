@@ -220,7 +220,7 @@ _OPERANDS = frozenset(
         TokenKind.TYPE_VARIABLE,
     }
 )
-_OPERAND_ENDS = frozenset({")", "]", "}", "|]", ">}", "end", "done", "true", "false"})
+_OPERAND_ENDS = frozenset({")", "]", "}", "|]", ">}", "end", "done", "true", "false", "??", "...", "…"})
 
 _SYMBOL = r"[!$%&*+\-./:<=>?@^|~]"
 _ESCAPE = r"\\(?:[\\\"'ntbr ]|[0-9]{3}|o[0-3][0-7]{2}|x[0-9a-fA-F]{2})"

@@ -71,7 +71,7 @@ def call_at(text: str, at: int = 0) -> Call | None:
     end = head.end()
     arguments: list[tuple[str, Literal]] = []
     while True:
-        label = _LABEL.match(text, end)
+        label = None if _CONNECTING.match(text, end) else _LABEL.match(text, end)
         found = literal_at(text, label.end(), argument=True) if label else None
         if label is None or found is None or "\n" in text[end : label.end()].rstrip("\n"):
             break
@@ -134,6 +134,11 @@ def exception_pattern(text: str, *, remark: bool = False) -> str | None:
 
 _HEAD = re.compile(r"\s*([a-z_][\w']*)(?=[\s(\[\"'{])")
 _LABEL = re.compile(r"[ \t\n]*((?:[~?][a-z_][\w']*:)?)(?=[\[({\"'`\w.-])")
+# English between a call and its value, which would else be taken for the names of values
+_CONNECTING = re.compile(
+    r"\s*(?:returns?|gives?|is|should|must|will|would|be|equals?|evaluates?|yields?|produces?|becomes?|results?|raises?"
+    r"|throws?|and|or|for|because|when|then|but|since|as|has|to)\b"
+)
 _EXCEPTION = re.compile(
     r"\s*(?:Exception\s*:|(?:it\s+)?(?:raises|raise|throws|exception|fails with)\b)\s*"
     r"(?:the\s+)?(?:exception\s+)?(?:Stdlib\.)?(.+)",

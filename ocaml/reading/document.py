@@ -69,10 +69,11 @@ _BODY = re.compile(r"(?:match|if|fun|function|begin|raise|failwith)(?![\w'])|\.\
 
 
 def _block(code: Code) -> Block:
-    if code.tag not in _OCAML_TAGS | _TEXT_TAGS:
-        return Block(BlockKind.FOREIGN, code.text, code.line, code.fence)
     numbered = list(enumerate(code.text.split("\n"), code.line))
     first = next((line for _, line in numbered if line.strip()), "")
+    if code.tag not in _OCAML_TAGS | _TEXT_TAGS:
+        kind = BlockKind.TEXT if is_doctest(first) else BlockKind.FOREIGN
+        return Block(kind, code.text, code.line, code.fence)
     if is_doctest(first) or turns(numbered, fenced=True):
         return Block(BlockKind.TEXT, code.text, code.line, code.fence)
     if code.tag in _OCAML_TAGS or first.startswith("assert") or starts_code(first):

@@ -5,8 +5,10 @@ from collections.abc import Iterator, Sequence
 
 from ocaml.reading.calls import Asked, NotOCaml, call_at, compose, exception_pattern
 from ocaml.reading.drafts import Draft
-from ocaml.reading.literals import Items, Literal, literal_at, parse_literal
+from ocaml.reading.literals import Items, Literal, Word, literal_at, parse_literal
 from ocaml.reading.mentions import leading_value
+from ocaml.signature import Argument
+from ocaml.typexpr import Constructor
 
 __all__ = ["column_key", "describes", "kata_draft", "plain"]
 
@@ -44,6 +46,7 @@ def column_key(name: str | None) -> str:
     return (name or "").replace("_", "").lower()
 
 
+_UNIT = Constructor("unit")
 _LONGEST = 10_000  # characters of an input: longer ones are data, not examples
 _TYPE_WORDS = re.compile(
     r"(?:an?\s+)?(?:int(?:eger)?|string|str|list|array|float|double|bool(?:ean)?|char|tuple|number|unit"
@@ -106,34 +109,52 @@ def _by_name(values: Sequence[tuple[str, Literal]], asked: Asked) -> list[tuple[
         if len(set(known)) < len(values):
             raise NotOCaml("the names of its inputs are not those of the header's parameters")
         pairs = sorted(zip(known, (value for _, value in values), strict=True), key=lambda pair: pair[0])
-        return [(_label(wanted[place].label), value) for place, value in pairs]
-    needed = [argument for argument in wanted if not argument.label.startswith("?")]
+        return _placed([value for _, value in pairs], [wanted[place] for place, _ in pairs], asked)
+    needed = _needed(asked, len(values))
     if len(values) != len(needed):
         raise NotOCaml(_too_many(len(values), len(needed), asked))
-    return [(_label(argument.label), value) for argument, (_, value) in zip(needed, values, strict=True)]
+    return _placed([value for _, value in values], needed, asked)
+
+
+def _needed(asked: Asked, given: int) -> list[Argument]:
+    """Return the arguments that inputs stand for: not the optional ones, nor a ``()`` that nobody gives."""
+    needed = [argument for argument in asked.shape.arguments if not argument.label.startswith("?")]
+    telling = [argument for argument in needed if argument.type != _UNIT]
+    return telling if len(telling) == given else needed
+
+
+def _placed(values: Sequence[Literal], needed: Sequence[Argument], asked: Asked) -> list[tuple[str, Literal]]:
+    """Give each argument its value, and ``()`` where the function wants it."""
+    given = dict(zip((id(argument) for argument in needed), values, strict=True))
+    placed: list[tuple[str, Literal]] = []
+    for argument in asked.shape.arguments:
+        if id(argument) in given:
+            placed.append((_label(argument.label), given[id(argument)]))
+        elif argument.type == _UNIT and not argument.label:
+            placed.append(("", Word("()")))
+    return placed
 
 
 def _label(label: str) -> str:
-    if not label:
-        return ""
-    return f"{label}:" if label.startswith("?") else f"~{label}:"
+    return f"~{label.removeprefix('?')}:" if label else ""
 
 
 def _by_place(text: str, asked: Asked) -> str:
     """Read values parted by commas, lines or blanks as the arguments in order."""
-    needed = [argument for argument in asked.shape.arguments if not argument.label.startswith("?")]
-    if not needed:
+    if not asked.shape.arguments:
         raise NotOCaml(f"the header of `{asked.name}` does not show what it takes")
     reasons: list[str] = []
     for values in _readings(text):
         first = values[0]
+        needed = _needed(asked, len(values))
         if len(values) == 1 and len(needed) > 1 and isinstance(first, Items) and first.opening == "(":
             values = list(first.rows[0])
+            needed = _needed(asked, len(values))
         if len(values) != len(needed):
             reasons.append(_too_many(len(values), len(needed), asked))
             continue
         try:
-            return compose([(_label(a.label), v) for a, v in zip(needed, values, strict=True)], asked)[0]
+            return compose(_placed(values, needed, asked), asked)[0]
         except NotOCaml as problem:
             reasons.insert(0, str(problem))
     raise NotOCaml(reasons[0] if reasons else _no_value(text))

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from ocaml.lexing import fault, lex
+from ocaml.lexing import at_depth_zero, fault, lex
 from ocaml.reading.calls import Asked, Call, call_at, exception_pattern
 from ocaml.reading.drafts import Draft
 from ocaml.reading.literals import Word, literal_at
@@ -136,7 +136,8 @@ def _equated(text: str, number: int, asked: Asked) -> Draft | None:
     tokens = lex(text)
     if not asked.names or fault(tokens) or asked.names.isdisjoint(token.text for token in tokens):
         return None
-    sides = equation(tokens) or arrow(tokens)
+    stated_type = tokens[0].text in {"val", "let", "type", "fun"} or at_depth_zero(tokens, ":")
+    sides = None if stated_type else equation(tokens) or arrow(tokens)
     if sides is None:
         return None
     left, right = (text[side[0].start : side[-1].end] for side in sides)

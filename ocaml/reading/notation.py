@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ocaml.lexing import TokenKind, closing, lex
 from ocaml.reading.literals import CLOSERS, Applied, Fields, Items, Literal, Quoted, Word, parse_literal
-from ocaml.typexpr import Constructor, Tuple, Type, Variable
+from ocaml.typexpr import Arrow, Constructor, Tuple, Type, Variable
 
 __all__ = ["Known", "as_argument", "canonical", "spell", "to_ocaml", "write"]
 
@@ -124,6 +124,8 @@ class _Writer:
             return self._constructed(literal, kind.name.removeprefix("Stdlib."), kind.arguments, own=own)
         if kind is None or isinstance(kind, Variable):
             return _write_plain(literal, self._known)
+        if isinstance(kind, Arrow) and isinstance(literal, Word) and re.match(r"[A-Za-z_]", literal.text):
+            return literal.text  # a function's name: whether it is known was asked before
         return self._named(literal)
 
     def _constructed(

@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ocaml.examples import Example
@@ -19,19 +20,19 @@ def statement(
     parts: Sequence[Prose | SortedBlock], examples: Sequence[Example], unread: Sequence[Unread]
 ) -> str:
     """Return what is left to say, as Markdown."""
-    read = {example.line for example in examples if example.line is not None}
+    read = Counter(example.line for example in examples if example.line is not None)
     not_read = {item.line for item in unread}
     # where examples are all there is, they are the statement
-    return _text(parts, read, not_read) or _text(parts, set(), not_read)
+    return _text(parts, read, not_read) or _text(parts, Counter(), not_read)
 
 
-def _text(parts: Sequence[Prose | SortedBlock], read: set[int], unread: set[int]) -> str:
+def _text(parts: Sequence[Prose | SortedBlock], read: Counter[int], unread: set[int]) -> str:
     told = [piece for part in parts for piece in _told(part, read, unread)]
     text = "\n\n".join(piece.strip("\n").rstrip() for piece in told if piece.strip())
     return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
-def _told(part: Prose | SortedBlock, read: set[int], unread: set[int]) -> Iterator[str]:
+def _told(part: Prose | SortedBlock, read: Counter[int], unread: set[int]) -> Iterator[str]:
     if isinstance(part, Prose):
         yield _without_doctests(part.text, part.line, read)
         return
@@ -52,7 +53,7 @@ def _told(part: Prose | SortedBlock, read: set[int], unread: set[int]) -> Iterat
     yield from _code(block, code, read, unread)
 
 
-def _without_doctests(text: str, line: int, read: set[int]) -> str:
+def _without_doctests(text: str, line: int, read: Counter[int]) -> str:
     """Take out the ``>>>`` lines that were read, and the values under them."""
     if ">>>" not in text:
         return text
@@ -72,7 +73,7 @@ def _outdented(comment: str) -> str:
     return f"{first.strip()}\n{textwrap.dedent(rest)}" if rest else first.strip()
 
 
-def _is_session(block: Block, read: set[int]) -> bool:
+def _is_session(block: Block, read: Counter[int]) -> bool:
     """Whether every line belongs to a session whose turns were all read."""
     numbered = block.numbered()
     found = [(item.line, item.last) for item in doctests(numbered)]
@@ -82,14 +83,14 @@ def _is_session(block: Block, read: set[int]) -> bool:
     return bool(found) and whole and all(first in read for first, _ in found)
 
 
-def _code(block: Block, pieces: Sequence[Piece], read: set[int], unread: set[int]) -> Iterator[str]:
+def _code(block: Block, pieces: Sequence[Piece], read: Counter[int], unread: set[int]) -> Iterator[str]:
     """Show usage, unless all of it was read as examples."""
     if not pieces:
         return
     last = block.line + block.text.count("\n")
     lines = range(pieces[0].line, last + 1)
     claims = [claims_of(piece.phrase) if piece.phrase else None for piece in pieces]
-    told = sum(line in read for line in lines)
+    told = sum(read[line] for line in lines)
     whole = None not in claims and sum(count or 0 for count in claims) == told
     if whole and told and unread.isdisjoint(lines):
         return

@@ -72,9 +72,11 @@ def _columns(header: Sequence[str], asked: Asked) -> _Columns | None:
     inputs = inputs or [i for i, name in enumerate(names) if _INPUT.match(name)]
     outputs = [i for i, name in enumerate(names) if _OUTPUT.match(name)]
     # `| n | fib n |`: a column that is headed by the call holds its value
-    outputs += [
-        i for i, name in enumerate(names) if asked.name and re.match(rf"{re.escape(asked.name)}\b", name)
-    ]
+    calls = [i for i, n in enumerate(names) if asked.name and re.match(rf"{re.escape(asked.name)}\b", n)]
+    if calls and not inputs:
+        words = re.findall(r"[a-z_][\w']*", names[calls[0]])[1:]
+        inputs = [i for i, name in enumerate(names) if name in words]
+    outputs += calls
     output = next((i for i in outputs if i not in inputs), None)
     if output is None or not inputs:
         return None
