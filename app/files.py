@@ -55,12 +55,16 @@ def check_writable(path: Path) -> None:
 
 def keep(text: str, folder: Path, name: str) -> Path | None:
     """Save a text that found no other place; return where, or None when that failed too."""
+    stem, _, ending = name.rpartition(".")
     for place in (folder, Path(tempfile.gettempdir())):
         with contextlib.suppress(OSError):
             place.mkdir(parents=True, exist_ok=True)
-            path = place / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
-            path.write_text(text, encoding="utf-8")
-            return path
+            handle, path = tempfile.mkstemp(
+                prefix=f"{time.strftime('%Y%m%d-%H%M%S')}-{stem}-", suffix=f".{ending}", dir=place
+            )
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            return Path(path)
     return None
 
 

@@ -1,6 +1,6 @@
 """What can go wrong in this room: every message is one sentence that ends in what to do."""
 
-__all__ = ["OCamlError", "ToolchainMissing", "UnsoundTests"]
+__all__ = ["BrokenToolchain", "OCamlError", "ToolchainMissing", "UnsoundTests"]
 
 
 class OCamlError(Exception):
@@ -13,3 +13,7 @@ class ToolchainMissing(OCamlError):
 
 class UnsoundTests(OCamlError):
     """The tests themselves do not parse or type-check, so that no answer could pass them."""
+
+
+class BrokenToolchain(ToolchainMissing):
+    """OCaml is here and does not do what every OCaml does."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from ocaml.verdict import Limit
 
 POLL_SECONDS = 0.05  # how often memory and the watcher are looked at
+PS_SECONDS = 0.25  # the same for memory where `ps` must be started to learn it
 GRACE_SECONDS = 5.0  # how long a killed process may take to be reaped
 HELD_PIPE_SECONDS = 0.5  # how long a pipe is read on that someone outside the group keeps open
 MIB = 1024 * 1024
@@ -29,7 +30,7 @@ ADDRESS_SPACE_HEADROOM = 4096 * MIB
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one process and its descendants may use: wall seconds, resident bytes, output bytes a stream."""
+    """What a program may use: wall seconds, resident bytes of its process group, output bytes a stream."""
 
     seconds: float = 10.0
     memory_bytes: int = 1024 * MIB
@@ -112,16 +113,16 @@ async def scratch_folder() -> AsyncIterator[Path]:
         _remove(folder)
 
 
-def resident_bytes(pid: int, platform: str = sys.platform) -> int:
-    """Return the resident memory of one process in bytes, 0 when it is gone."""
+def resident_bytes(group: int, platform: str = sys.platform) -> int:
+    """Return the resident memory of a process and its descendants in bytes, 0 when they are gone."""
+    if platform == "linux":
+        return sum(map(_resident_on_linux, _family(group)))
     try:
-        if platform == "linux":
-            pages = int(Path(f"/proc/{pid}/statm").read_bytes().split()[1])
-            return pages * os.sysconf("SC_PAGE_SIZE")
-        told = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, check=False)
-        return int(told.stdout or 0) * 1024
-    except (OSError, ValueError, IndexError):
+        told = subprocess.run(["ps", "-A", "-o", "pgid=,rss="], capture_output=True, check=False)
+    except OSError:
         return 0
+    pairs = (line.split() for line in told.stdout.decode(errors="replace").splitlines())
+    return sum(int(rss) * 1024 for pgid, rss in pairs if pgid == str(group))
 
 
 class _Held(asyncio.SubprocessProtocol):
@@ -136,6 +137,7 @@ class _Held(asyncio.SubprocessProtocol):
         self._over = asyncio.Event()
         self._closed = asyncio.Event()
         self._exited = False
+        self._next_ps = 0.0
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Keep what fits under the cap; more than that ends the process."""
@@ -164,7 +166,7 @@ class _Held(asyncio.SubprocessProtocol):
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._over.wait(), max(0.0, min(POLL_SECONDS, left)))
             if not self._over.is_set():
-                self.limit = self._limit_met(pid, left, watch)
+                self.limit = self.limit or await self._limit_met(pid, left, watch)
                 if self.limit is not None:
                     return
 
@@ -175,14 +177,39 @@ class _Held(asyncio.SubprocessProtocol):
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._closed.wait(), HELD_PIPE_SECONDS)
 
-    def _limit_met(self, pid: int, left: float, watch: Watcher | None) -> Limit | None:
+    async def _limit_met(self, pid: int, left: float, watch: Watcher | None) -> Limit | None:
         if left <= 0 or (watch is not None and watch()):
             return Limit.TIME
-        return Limit.MEMORY if resident_bytes(pid) > self._limits.memory_bytes else None
+        if sys.platform == "linux":
+            used = resident_bytes(pid)
+        elif (now := time.monotonic()) >= self._next_ps:
+            self._next_ps = now + PS_SECONDS
+            used = await asyncio.to_thread(resident_bytes, pid)
+        else:
+            return None
+        return Limit.MEMORY if used > self._limits.memory_bytes else None
 
     def _note_closed(self) -> None:
         if self._exited and not self._open_pipes:
             self._closed.set()
+
+
+def _family(pid: int) -> list[int]:
+    """A process and its descendants, as far as the kernel tells (one may have ended by now)."""
+    found = [pid]
+    for parent in found:
+        with contextlib.suppress(OSError, ValueError):
+            children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+            found += map(int, children)
+    return found
+
+
+def _resident_on_linux(pid: int) -> int:
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_bytes().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _kill_group(pid: int) -> None:
@@ -197,7 +224,8 @@ def _limited(command: Sequence[str | Path], limits: Limits, platform: str = sys.
     ``ulimit -v`` fails on macOS (there the resident memory is polled), so no failure is fatal.
     """
     cpu = int(limits.seconds) + 2
-    settings = [f"-t {cpu}", f"-f {limits.file_bytes // 512}", "-c 0", "-n 256"]
+    # The soft limit ends a process with SIGXCPU, which tells why; the hard one with SIGKILL, which does not.
+    settings = [f"-S -t {cpu}", f"-H -t {cpu + 1}", f"-f {limits.file_bytes // 512}", "-c 0", "-n 256"]
     if platform == "linux":
         settings.append(f"-v {(limits.memory_bytes + ADDRESS_SPACE_HEADROOM) // 1024}")
     script = "".join(f"ulimit {setting} 2>/dev/null; " for setting in settings) + 'exec "$@"'

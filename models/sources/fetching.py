@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,16 +55,18 @@ def run_child(
     """
     ours, theirs = _alive_pipe()
     try:
-        process = subprocess.Popen(
-            arguments,
-            env=dict(environment),
-            stdin=theirs,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="replace",
-        )
-        os.close(theirs)
+        try:
+            process = subprocess.Popen(
+                arguments,
+                env=dict(environment),
+                stdin=theirs,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+                errors="replace",
+            )
+        finally:
+            os.close(theirs)
         try:
             return _attend(process, watch, limit_seconds)
         finally:
@@ -80,14 +83,13 @@ def _alive_pipe() -> tuple[int, int]:
 def _attend(
     process: "subprocess.Popen[str]", watch: Callable[[], None], limit_seconds: float | None
 ) -> Outcome:
-    waited = 0.0
+    started = time.monotonic()
     while True:
         try:
             stdout, stderr = process.communicate(timeout=_POLL_SECONDS)
             return Outcome(process.returncode, stdout, stderr)
         except subprocess.TimeoutExpired:
-            waited += _POLL_SECONDS
-            if limit_seconds is not None and waited >= limit_seconds:
+            if limit_seconds is not None and time.monotonic() - started >= limit_seconds:
                 return Outcome(None, "", "")
             watch()
 

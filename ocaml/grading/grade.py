@@ -8,35 +8,40 @@ the child, the weaker kind.
 
 import difflib
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ocaml.compiler import SILENT, Source, Workbench, ended_badly, explained
 from ocaml.diagnostics import Diagnostic, Kind, Severity, messages
-from ocaml.errors import UnsoundTests
+from ocaml.errors import BrokenToolchain, UnsoundTests
 from ocaml.grading import driver
-from ocaml.grading.assertions import Claim, Suite, read_suite
+from ocaml.grading.assertions import Suite, read_suite
 from ocaml.grading.driver import ANSWER, HARNESS, Plan
-from ocaml.grading.interface import Item, Standard, read_signature, restrict
 from ocaml.grading.outcomes import Ran, Result, run_claims
 from ocaml.grading.parsetree import parse as parse_tree
-from ocaml.grading.values import comparable, equal, show
+from ocaml.grading.report import Expected, Reporter, best_constant
+from ocaml.grading.values import comparable, equal
+from ocaml.interface import Item, Standard, read_signature, restrict
 from ocaml.problem import Signature
-from ocaml.sandbox import scratch_folder
-from ocaml.typexpr import Declaration, Type, parse_declarations, parse_type
+from ocaml.sandbox import Execution, scratch_folder
+from ocaml.typexpr import Type, parse_declarations, parse_type
 from ocaml.verdict import Assertion, Limit, Outcome, Stage, Verdict
 
-if TYPE_CHECKING:
-    from ocaml.judge import PlainJudge
+
+class _CompilerLimitError(Exception):
+    """The compiler met a limit; ``told`` is how it ended."""
+
+    def __init__(self, told: Execution) -> None:
+        super().__init__()
+        self.told = told
 
 
 @dataclass(slots=True)
 class Grading:
     """One answer against one set of tests; what is learned on the way is kept here."""
 
-    judge: "PlainJudge"
+    bench: Workbench
     answer: str
     tests: str
     asked: Signature | None = None
@@ -47,22 +52,23 @@ class Grading:
         """Judge. Raises UnsoundTests when the tests are at fault."""
         started = time.monotonic()
         async with scratch_folder() as folder:
-            self._suite = await self._read_tests(folder)
-            verdict = await self._judge(folder)
+            try:
+                self._suite = await self._read_tests(folder)
+                verdict = await self._judge(folder)
+            except _CompilerLimitError as met:
+                verdict = self._stop(Stage.TYPE, *explained((), met.told, Stage.TYPE), limit=met.told.limit)
         if not verdict.assertions and self._suite.claims:
-            verdict = _replace(
+            verdict = replace(
                 verdict, assertions=tuple(Assertion(c.text, Outcome.FAILED) for c in self._suite.claims)
             )
-        return _replace(verdict, seconds=time.monotonic() - started)
+        return replace(verdict, seconds=time.monotonic() - started)
 
     async def _read_tests(self, folder: Path) -> Suite:
         if not self.tests.strip():
             return Suite((), frozenset())
         name = "tests.ml"
         (folder / name).write_bytes(self.tests.encode())
-        told = await self.judge.compiler.ocamlc(
-            folder, "-w", "-a", "-stop-after", "parsing", "-dparsetree", name
-        )
+        told = await self._ocamlc(folder, *SILENT, "-stop-after", "parsing", "-dparsetree", name)
         text = told.stderr.decode(errors="replace")
         if not told.ok:
             raise UnsoundTests(_at_fault("do not parse", messages.parse(text, {name: self.tests})))
@@ -73,9 +79,7 @@ class Grading:
         if refused is not None:
             return refused
         items = await self._signature(folder)
-        if not items and await self.judge.parses_to_nothing(folder, f"{ANSWER}.ml"):
-            return self._stop(Stage.EMPTY, _plain("There is no code here."))
-        standard = await self.judge.standard()
+        standard = await self.bench.standard()
         visible = self._visible(items, standard)
         absent = self._absent(items)
         if absent is not None:
@@ -87,18 +91,16 @@ class Grading:
 
     async def _compile_answer(self, folder: Path) -> Verdict | None:
         """Type-check and link the answer by itself; None when nothing stops it."""
-        from ocaml.judge import Source
-
         source = Source(f"{ANSWER}.ml", self.answer.encode(errors="surrogateescape"))
         (folder / source.name).write_bytes(source.data)
-        compiled = await self.judge.compile(folder, source)
+        compiled = await self.bench.compile(folder, source)
         if compiled.stage is not Stage.PASS:
             return compiled
         self._warnings = compiled.diagnostics
         return None
 
     async def _signature(self, folder: Path) -> tuple[Item, ...]:
-        told = await self.judge.compiler.ocamlc(folder, "-w", "-a", "-i", f"{ANSWER}.ml")
+        told = await self._ocamlc(folder, *SILENT, "-i", f"{ANSWER}.ml")
         return read_signature(told.stdout.decode(errors="replace"))
 
     def _visible(self, items: Sequence[Item], standard: Standard) -> dict[str, str | None]:
@@ -129,13 +131,9 @@ class Grading:
     async def _narrow(self, folder: Path, interface: str) -> Verdict | None:
         """Compile the answer behind ``interface``; a verdict when it has another type than asked for."""
         (folder / f"{ANSWER}.mli").write_text(interface)
-        told = await self.judge.compiler.ocamlc(folder, "-w", "-a", "-c", f"{ANSWER}.mli", f"{ANSWER}.ml")
+        told = await self._ocamlc(folder, *SILENT, "-c", f"{ANSWER}.mli", f"{ANSWER}.ml")
         if told.ok:
             return None
-        if told.limit is not None:
-            return self._stop(
-                Stage.TYPE, *messages.parse(told.stderr.decode(errors="replace")), limit=told.limit
-            )
         found = messages.parse(told.stderr.decode(errors="replace"), {f"{ANSWER}.ml": self.answer})
         place = next((r.span for d in found for r in d.related if r.path == f"{ANSWER}.ml"), None)
         has = next(
@@ -150,7 +148,7 @@ class Grading:
 
     async def _printed(self, folder: Path) -> str:
         (folder / f"{ANSWER}.mli").unlink()
-        told = await self.judge.compiler.ocamlc(folder, "-w", "-a", "-i", f"{ANSWER}.ml")
+        told = await self._ocamlc(folder, *SILENT, "-i", f"{ANSWER}.ml")
         return told.stdout.decode(errors="replace")
 
     def _is_asked(self, item: Item) -> bool:
@@ -169,13 +167,11 @@ class Grading:
         expected = await self._expected_values(folder, plan)
         weak = frozenset(index for index in plan.equations if not comparable(expected.get(index, ())))
         await self._build_driver(folder, plan, weak)
-        ran = await run_claims(self.judge, folder / "driver.byte", len(self._suite.claims))
+        ran = await run_claims(self.bench, folder / "driver.byte", len(self._suite.claims))
         if not ran.started:
             found = self._never_started(ran)
-            return self._stop(
-                Stage.RUN,
-                *found,
-                limit=ran.limit,
+            return replace(
+                self._stop(Stage.RUN, *found, limit=ran.limit),
                 stdout=ran.stdout,
                 stderr=ran.stderr,
                 output_truncated=ran.truncated,
@@ -184,9 +180,9 @@ class Grading:
         declarations = {
             n: d for item in items if item.keyword == "type" for n, d in parse_declarations(item.text).items()
         }
-        shower = _Shower(kinds, declarations)
+        shower = Reporter(kinds, declarations)
         trusted = {
-            index: _Expected(plan.equations[index].expected.text, expected[index])
+            index: Expected(plan.equations[index].expected.text, expected[index])
             for index in expected.keys() - weak
         }
         assertions = tuple(
@@ -197,7 +193,7 @@ class Grading:
         return Verdict(
             stage=Stage.PASS if passed else Stage.TESTS,
             assertions=assertions,
-            constant_passed=_best_constant(self._suite.claims, expected),
+            constant_passed=best_constant(self._suite.claims, expected),
             diagnostics=self._warnings,
             limit=ran.limit,
             stdout=ran.stdout,
@@ -208,19 +204,21 @@ class Grading:
     async def _build_harness(self, folder: Path) -> None:
         for name in (f"{HARNESS}.mli", f"{HARNESS}.ml"):
             (folder / name).write_bytes((Path(__file__).parent / "harness" / name).read_bytes())
-        await self.judge.compiler.ocamlc(folder, "-c", f"{HARNESS}.mli", f"{HARNESS}.ml")
+        made = await self._ocamlc(folder, "-c", f"{HARNESS}.mli", f"{HARNESS}.ml")
+        if not made.ok:
+            raise BrokenToolchain(
+                f"{self.bench.toolchain.ocamlc} does not compile the judge's harness: mend OCaml."
+            )
 
     async def _expected_values(self, folder: Path, plan: Plan) -> dict[int, tuple[str, ...]]:
         """Compute the right sides of the equations in a process of their own; none where that fails."""
         if not plan.equations:
             return {}
         (folder / "expected.ml").write_text(driver.expected_source(plan))
-        linked = await self.judge.compiler.ocamlc(
-            folder, "-w", "-a", "-o", "expected.byte", f"{HARNESS}.cmo", "expected.ml"
-        )
+        linked = await self._ocamlc(folder, *SILENT, "-o", "expected.byte", f"{HARNESS}.cmo", "expected.ml")
         if not linked.ok:
             return {}
-        ran = await run_claims(self.judge, folder / "expected.byte", len(plan.equations))
+        ran = await run_claims(self.bench, folder / "expected.byte", len(plan.equations))
         return {
             plan.order[index]: result.tokens
             for index, result in ran.results.items()
@@ -228,34 +226,32 @@ class Grading:
         }
 
     def _never_started(self, ran: Ran) -> tuple[Diagnostic, ...]:
-        from ocaml.judge import ended_badly
-
         if ran.last.ok:
             return (_plain("The program ended by itself before anything could be tested."),)
         return ended_badly(ran.last, {f"{ANSWER}.ml": self.answer.encode(errors="replace")})
 
     async def _check_tests(self, folder: Path) -> Verdict | None:
         """Type-check the tests as they were written, against what they may see of the answer."""
-        opened = ("-w", "-a", "-stop-after", "typing", "-open", ANSWER.capitalize())
-        told = await self.judge.compiler.ocamlc(folder, *opened, "tests.ml") if self._suite.steps else None
+        opened = (*SILENT, "-stop-after", "typing", "-open", ANSWER.capitalize())
+        told = await self._ocamlc(folder, *opened, "tests.ml") if self._suite.steps else None
         if told is None or told.ok:
             return None
         found = messages.parse(told.stderr.decode(errors="replace"), {"tests.ml": self.tests})
-        if told.limit is None and self.asked is not None and self.asked.type is not None:
+        if self.asked is not None and self.asked.type is not None:
             raise UnsoundTests(_at_fault("do not type-check against the signature", found))
-        return self._stop(Stage.TYPE, *found, limit=told.limit)
+        return self._stop(Stage.TYPE, *found)
 
     async def _build_driver(self, folder: Path, plan: Plan, weak: frozenset[int]) -> None:
         (folder / "driver.ml").write_text(driver.driver_source(plan, weak))
-        linked = await self.judge.compiler.ocamlc(
-            folder, "-w", "-a", "-o", "driver.byte", f"{HARNESS}.cmo", f"{ANSWER}.cmo", "driver.ml"
+        linked = await self._ocamlc(
+            folder, *SILENT, "-o", "driver.byte", f"{HARNESS}.cmo", f"{ANSWER}.cmo", "driver.ml"
         )
         if not linked.ok:
             found = messages.parse(linked.stderr.decode(errors="replace"))
             raise UnsoundTests(_at_fault("could not be taken apart into assertions", found))
 
     async def _left_types(self, folder: Path) -> dict[int, Type]:
-        told = await self.judge.compiler.ocamlc(folder, "-w", "-a", "-i", "driver.ml")
+        told = await self._ocamlc(folder, *SILENT, "-i", "driver.ml")
         kinds: dict[int, Type] = {}
         for item in read_signature(told.stdout.decode(errors="replace")):
             index = driver.left_index(item.names[0]) if item.names else None
@@ -267,70 +263,15 @@ class Grading:
                     continue
         return kinds
 
-    def _stop(self, stage: Stage, *found: Diagnostic, limit: Limit | None = None, **rest: object) -> Verdict:
-        return _replace(Verdict(stage, diagnostics=(*self._warnings, *found), limit=limit), **rest)
+    async def _ocamlc(self, folder: Path, *arguments: str) -> Execution:
+        """Run the compiler; meeting a limit ends the grading, whatever it was compiling."""
+        told = await self.bench.ocamlc(folder, *arguments)
+        if told.limit is not None:
+            raise _CompilerLimitError(told)
+        return told
 
-
-@dataclass(frozen=True, slots=True)
-class _Expected:
-    """The right side of an equation: as the tests have it, and what it computes to."""
-
-    text: str
-    tokens: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Shower:
-    """Turns what the child printed into assertions that people read."""
-
-    kinds: dict[int, Type]
-    declarations: dict[str, Declaration]
-
-    def assertion(
-        self, index: int, claim: Claim, result: Result | None, expected: _Expected | None
-    ) -> Assertion:
-        right = expected.text if expected is not None else None
-        if result is None:
-            return Assertion(claim.text, Outcome.FAILED, right)
-        if result.limit is not None:
-            return Assertion(claim.text, Outcome.LIMIT, right, seconds=result.seconds)
-        if result.tokens is None:
-            return Assertion(claim.text, Outcome.RAISED, right, _exception(result.raised), result.seconds)
-        if expected is None:
-            holds = result.tokens == ("i1",)
-            return Assertion(claim.text, Outcome.PASSED if holds else Outcome.FAILED, seconds=result.seconds)
-        if equal(result.tokens, expected.tokens):
-            return Assertion(claim.text, Outcome.PASSED, right, right, result.seconds, compared=True)
-        wanted = show(expected.tokens, self.kinds.get(index), self.declarations)
-        got = show(result.tokens, self.kinds.get(index), self.declarations)
-        return Assertion(claim.text, Outcome.FAILED, wanted, got, result.seconds, compared=True)
-
-
-def _best_constant(claims: Sequence[Claim], expected: dict[int, tuple[str, ...]]) -> int:
-    """Return how many assertions the best constant function passes, summed over the functions tested."""
-    by_function: dict[str, Counter[tuple[str, ...]]] = {}
-    for index, tokens in expected.items():
-        sides = claims[index].sides
-        if sides is not None and comparable(tokens):
-            head = sides[0].head or sides[1].head or ""
-            by_function.setdefault(head, Counter())[tokens] += 1
-    return sum(counts.most_common(1)[0][1] for counts in by_function.values())
-
-
-def _any_fails(
-    results: dict[int, Result], expected: dict[int, tuple[str, ...]], weak: frozenset[int]
-) -> bool:
-    return any(
-        result.tokens is not None
-        and index in expected
-        and index not in weak
-        and not equal(result.tokens, expected[index])
-        for index, result in results.items()
-    )
-
-
-def _exception(text: str) -> str:
-    return text.replace(f"{ANSWER.capitalize()}.", "").replace(f"{HARNESS.capitalize()}.", "")
+    def _stop(self, stage: Stage, *found: Diagnostic, limit: Limit | None = None) -> Verdict:
+        return Verdict(stage, diagnostics=(*self._warnings, *found), limit=limit)
 
 
 def _plain(message: str) -> Diagnostic:
@@ -345,5 +286,13 @@ def _at_fault(how: str, found: Sequence[Diagnostic]) -> str:
     return f"The tests {how}{place}: {' '.join(first.message.split())}"
 
 
-def _replace(verdict: Verdict, **changes: object) -> Verdict:
-    return replace(verdict, **changes)  # type: ignore[arg-type]
+def _any_fails(
+    results: dict[int, Result], expected: dict[int, tuple[str, ...]], weak: frozenset[int]
+) -> bool:
+    return any(
+        result.tokens is not None
+        and index in expected
+        and index not in weak
+        and not equal(result.tokens, expected[index])
+        for index, result in results.items()
+    )

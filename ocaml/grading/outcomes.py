@@ -3,13 +3,10 @@
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ocaml.compiler import Workbench, run_folder
 from ocaml.sandbox import Execution
 from ocaml.verdict import Limit
-
-if TYPE_CHECKING:
-    from ocaml.judge import PlainJudge
 
 CLAIM_SECONDS = 2.0  # how long one assertion may take
 RESULT_FILE = "ocamler_result"
@@ -39,19 +36,19 @@ class Ran:
     truncated: bool = False
 
 
-async def run_claims(judge: "PlainJudge", program: Path, count: int) -> Ran:
+async def run_claims(bench: Workbench, program: Path, count: int) -> Ran:
     """Run ``program`` until each of ``count`` claims has a result or the time of all is used up."""
-    deadline = time.monotonic() + judge.limits.seconds * 3
+    deadline = time.monotonic() + bench.limits.seconds * 3
     ran: Ran | None = None
     first = 0
-    results = program.with_name("run") / RESULT_FILE
+    results = run_folder(program) / RESULT_FILE
     while True:
         results.unlink(missing_ok=True)
-        progress = _Progress(results, min(CLAIM_SECONDS, judge.limits.seconds))
+        progress = _Progress(results, min(CLAIM_SECONDS, bench.limits.seconds))
         limits = replace(
-            judge.limits, seconds=min(judge.limits.seconds, max(0.1, deadline - time.monotonic()))
+            bench.limits, seconds=min(bench.limits.seconds, max(0.1, deadline - time.monotonic()))
         )
-        execution = await judge.execute_bytecode(program, str(first), limits=limits, watch=progress.stuck)
+        execution = await bench.run_bytecode(program, str(first), limits=limits, watch=progress.stuck)
         progress.read()
         if ran is None:
             ran = Ran(execution)

@@ -52,6 +52,14 @@ async def test_a_program_that_fills_the_memory_is_ended(tmp_path: Path) -> None:
     assert ran.limit is Limit.MEMORY
 
 
+async def test_the_memory_of_a_child_counts(tmp_path: Path) -> None:
+    hungry = "x = b'x' * 200_000_000; import time; time.sleep(60)"
+    limits = Limits(seconds=20, memory_bytes=64 * MIB)
+    command = ["/bin/sh", "-c", '"$0" -c "$1"; true', sys.executable, hungry]
+    ran = await execute(command, cwd=tmp_path, environment=ENVIRONMENT, limits=limits)
+    assert ran.limit is Limit.MEMORY
+
+
 async def test_a_file_cannot_grow_without_end(tmp_path: Path) -> None:
     ran = await shell("exec cat /dev/zero > big", tmp_path, file_bytes=MIB)
     assert not ran.ok
@@ -117,8 +125,8 @@ def test_resident_memory_is_read_on_this_platform() -> None:
     assert resident_bytes(os.getpid()) > MIB
 
 
-def test_elsewhere_it_is_asked_of_ps() -> None:
-    known = resident_bytes(os.getpid(), "darwin")
+def test_elsewhere_it_is_asked_of_ps_for_the_group() -> None:
+    known = resident_bytes(os.getpgrp(), "darwin")
     assert known > MIB if shutil.which("ps") else known == 0
 
 

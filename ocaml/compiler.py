@@ -1,0 +1,191 @@
+"""OCaml's own programs at work in a folder: compile, find out where a compiler refuses, run what it made.
+
+What both checking and grading stand on; every process is held by ``ocaml.sandbox``.
+"""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ocaml.diagnostics import Diagnostic, Kind, Position, Severity, Span, messages
+from ocaml.errors import BrokenToolchain
+from ocaml.interface import STANDARD_SOURCE, Standard, read_signature, standard_names
+from ocaml.sandbox import MIB, Execution, Limits, Watcher, execute, scratch_folder
+from ocaml.toolchain import Toolchain, environment
+from ocaml.verdict import Limit, Stage, Verdict
+
+# The compiler is no program of the user's: only a type that explodes comes near these.
+COMPILER_LIMITS = Limits(seconds=10.0, memory_bytes=2048 * MIB, output_bytes=MIB, file_bytes=256 * MIB)
+
+SILENT = ("-w", "-a")  # the compiler's flags for no warnings
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file to judge: its name (``a.ml``, ``a.mli``) and its bytes."""
+
+    name: str
+    data: bytes
+
+    @property
+    def text(self) -> str:
+        """The bytes as text, for showing."""
+        return self.data.decode(errors="replace")
+
+
+@dataclass
+class Workbench:
+    """A toolchain and the limits of the programs that are run with it; learns the standard library once."""
+
+    toolchain: Toolchain
+    limits: Limits = field(default_factory=Limits)
+    _standard: Standard | None = None
+
+    async def ocamlc(self, folder: Path, *arguments: str) -> Execution:
+        """Run ``ocamlc`` under limits of its own."""
+        return await self._run([self.toolchain.ocamlc, *arguments], folder)
+
+    async def dependencies(self, folder: Path, names: Sequence[str]) -> dict[str, set[str]]:
+        """Return for each file the capitalised module names it mentions; empty without ``ocamldep``."""
+        if self.toolchain.ocamldep is None:
+            return {}
+        told = await self._run([self.toolchain.ocamldep, "-modules", *map(_argument, names)], folder)
+        lines = (line.rpartition(":") for line in told.stdout.decode(errors="replace").splitlines())
+        return {Path(name).name: set(modules.split()) for name, _, modules in lines}
+
+    async def standard(self) -> Standard:
+        """The names that the installed standard library gives to every program; asked for once."""
+        if self._standard is None:
+            async with scratch_folder() as folder:
+                (folder / "standard.ml").write_text(STANDARD_SOURCE)
+                told = await self.ocamlc(folder, *SILENT, "-i", "standard.ml")
+            if not told.ok:
+                raise BrokenToolchain(
+                    f"{self.toolchain.ocamlc} does not compile `include Stdlib`: mend OCaml."
+                )
+            self._standard = standard_names(read_signature(told.stdout.decode(errors="replace")))
+        return self._standard
+
+    async def compile(self, folder: Path, source: Source) -> Verdict:
+        """Compile and link to ``program.byte``; PASS means that it is there."""
+        file = file_arguments(source.name)
+        told = await self.ocamlc(folder, "-g", "-o", "program.byte", *file)
+        found = messages.parse(told.stderr.decode(errors="replace"), {source.name: source.data})
+        if told.ok:
+            empty = await self.parses_to_nothing(folder, source.name)
+            return Verdict(
+                Stage.EMPTY if empty else Stage.PASS, diagnostics=_empty(found) if empty else found
+            )
+        stage = await self.refused_at(folder, source.name, told, linking=True)
+        return Verdict(stage, diagnostics=explained(found, told, stage), limit=told.limit)
+
+    async def parses_to_nothing(self, folder: Path, name: str) -> bool:
+        """Whether a file that the compiler accepts holds no item at all."""
+        tree = await self.ocamlc(
+            folder, "-w", "-a", "-stop-after", "parsing", "-dparsetree", *file_arguments(name)
+        )
+        return tree.ok and tree.stderr.strip() in {b"[]", b"[\n]", b""}
+
+    async def run_bytecode(
+        self,
+        program: Path,
+        *arguments: str,
+        limits: Limits,
+        stdin: int = subprocess.DEVNULL,
+        backtrace: bool = False,
+        watch: Watcher | None = None,
+    ) -> Execution:
+        """Run a bytecode program in ``run_folder``, which is empty at first.
+
+        It goes through ``ocamlrun``, so that a folder mounted noexec does not matter.
+        """
+        surroundings = environment(self.toolchain)
+        if backtrace:
+            given = surroundings.get("OCAMLRUNPARAM", "")
+            surroundings["OCAMLRUNPARAM"] = f"{given},b" if given else "b"
+        runner = self.toolchain.ocamlc.parent / "ocamlrun"
+        command = [runner, program] if runner.exists() else [program]
+        folder = run_folder(program)
+        folder.mkdir(exist_ok=True)
+        return await execute(
+            [*command, *arguments],
+            cwd=folder,
+            environment=surroundings,
+            limits=limits,
+            stdin=stdin,
+            watch=watch,
+        )
+
+    async def refused_at(self, folder: Path, name: str, told: Execution, *, linking: bool = False) -> Stage:
+        """Ask the compiler again, for less, to learn at which stage it refuses."""
+        if told.limit is not None:
+            return Stage.TYPE  # parsing is quick: only types keep the compiler busy
+        parsed = await self.ocamlc(folder, "-stop-after", "parsing", *file_arguments(name))
+        if not parsed.ok:
+            return Stage.SYNTAX
+        if not linking:
+            return Stage.TYPE
+        typed = await self.ocamlc(folder, "-w", "-a", "-c", *file_arguments(name))
+        return Stage.LINK if typed.ok else Stage.TYPE
+
+    async def _run(self, command: Sequence[str | Path], folder: Path) -> Execution:
+        surroundings = environment(self.toolchain)
+        return await execute(command, cwd=folder, environment=surroundings, limits=COMPILER_LIMITS)
+
+
+def run_folder(program: Path) -> Path:
+    """Where a program of the judge's runs: an empty folder beside it."""
+    return program.with_name("run")
+
+
+def ended_badly(ran: Execution, sources: Mapping[str, bytes]) -> tuple[Diagnostic, ...]:
+    """Say how a program that did not end well ended."""
+    if ran.limit is not None:
+        return (limit_diagnostic(ran.limit, ran.seconds),)
+    found = messages.parse_runtime(ran.stderr.decode(errors="replace"), sources) if ran.exit_code == 2 else ()
+    if found:
+        return found
+    how = (
+        f"was killed by signal {-ran.exit_code}"
+        if ran.exit_code < 0
+        else f"ended with exit code {ran.exit_code}"
+    )
+    return (Diagnostic(Severity.ERROR, Kind.OTHER, f"The program {how}."),)
+
+
+def limit_diagnostic(limit: Limit, seconds: float, what: str = "The program") -> Diagnostic:
+    """Say in a sentence which limit was met."""
+    kind, words = {
+        Limit.TIME: (Kind.TIMEOUT, f"did not end within {seconds:.2g} s"),
+        Limit.MEMORY: (Kind.OUT_OF_MEMORY, "used more memory than it may"),
+        Limit.OUTPUT: (Kind.OUTPUT_LIMIT, "printed more than it may"),
+    }[limit]
+    return Diagnostic(Severity.ERROR, kind, f"{what} {words} and was stopped.")
+
+
+def explained(found: tuple[Diagnostic, ...], told: Execution, stage: Stage) -> tuple[Diagnostic, ...]:
+    """Make sure that a refusal has an error that says why."""
+    if told.limit is not None:
+        return (*found, limit_diagnostic(told.limit, told.seconds, "The compiler"))
+    if any(diagnostic.is_error for diagnostic in found):
+        return found
+    text = told.stderr.decode(errors="replace").strip()
+    last = text.splitlines()[-1] if text else f"exit code {told.exit_code}"
+    return (*found, Diagnostic(Severity.ERROR, Kind.OTHER, f"The compiler stopped at {stage.label}: {last}"))
+
+
+def _empty(found: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
+    start = Position(1, 0)
+    return (*found, Diagnostic(Severity.ERROR, Kind.OTHER, "There is no code here.", Span(start, start)))
+
+
+def file_arguments(name: str) -> tuple[str, ...]:
+    """A name that the compiler takes for a file of its own, whatever it is called."""
+    if name.endswith(".mli"):
+        return (_argument(name),)
+    return (_argument(name),) if name.endswith(".ml") else ("-impl", _argument(name))
+
+
+def _argument(name: str) -> str:
+    return f"./{name}" if name.startswith("-") else name
