@@ -1,22 +1,20 @@
 """Hand the answer over: printed or written, marked when OCaml refused it, kept when nothing takes it."""
 
 import json
-import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from app.cli.faults import tell
 from app.exits import Exit
 from app.files import FileProblem, keep, write_file
 from app.judging import answers_folder
 from app.show import show_verdict
+from app.streams import forget_stdout, tell
 from models.events import Attempt
 from ocaml.diagnostics import Diagnostic, Position, Span
+from ocaml.grading.driver import ANSWER_FILE
 from ocaml.verdict import Stage, Verdict
-
-_SOURCE = "ocamler_answer.ml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ class Answer:
 
 def deliver(answer: Answer, *, output: Path | None, as_json: bool, name: str) -> int | None:
     """Show the verdict, hand the answer over; return an exit code when that failed, else None."""
-    show_verdict(answer.shown_verdict, {_SOURCE: answer.text}, {_SOURCE: str(output or "answer")})
+    show_verdict(answer.shown_verdict, {ANSWER_FILE: answer.text}, {ANSWER_FILE: str(output or "answer")})
     if answer.is_untested:
         tell("it was type-checked and runs; there is nothing to test it with: add examples or --tests.")
     attempts = len(answer.attempts)
@@ -100,7 +98,7 @@ def _print(text: str, answer: Answer, name: str) -> int | None:
     try:
         _to_stdout(text)
     except (OSError, ValueError) as error:
-        _forget_stdout()
+        forget_stdout()
         kept = keep(answer.text, answers_folder(), f"{Path(name).stem or 'answer'}.ml")
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is closed"
         where = f"the answer is kept in {kept}" if kept else "and the answer could not be kept either"
@@ -115,14 +113,6 @@ def _to_stdout(text: str) -> None:
         raise ValueError("closed")
     sys.stdout.write(text)
     sys.stdout.flush()
-
-
-def _forget_stdout() -> None:
-    """Point stdout nowhere, so that nothing is flushed into it at the end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    if nowhere != 1:
-        os.dup2(nowhere, 1)
-        os.close(nowhere)
 
 
 def _mark(verdict: Verdict) -> str:

@@ -36,8 +36,8 @@ def example_tests(examples: "tuple[Example, ...]") -> str:
 
 
 def tests_of(problem: "Problem") -> str:
-    """Return all that an answer is judged by: the statement's examples, then the hidden tests."""
-    return example_tests(problem.examples) + problem.tests
+    """Return all that an answer is judged by: tests first, so that their lines are those of their file."""
+    return f"{problem.tests}\n{example_tests(problem.examples)}"
 
 
 def answers_folder() -> Path:

@@ -9,6 +9,7 @@ from app.solve import SolveEvent
 from app.style import Style, style_for
 from app.verdict_lines import render_verdict_line
 from models.events import CodeReady, Finished, Judged, Repairing, Started, Token
+from ocaml.grading.driver import ANSWER_FILE
 
 _DIM, _RESET = "\x1b[2m", "\x1b[0m"
 
@@ -40,8 +41,8 @@ class Plain:
                     self._write("\n")
             case Judged(number, attempt):
                 if self.verbose:
-                    names = {"ocamler_answer.ml": f"attempt {number}"}
-                    show_verdict(attempt.verdict, {"ocamler_answer.ml": attempt.code}, names)
+                    names = {ANSWER_FILE: f"attempt {number}"}
+                    show_verdict(attempt.verdict, {ANSWER_FILE: attempt.code}, names)
                 self._latest = render_verdict_line(attempt.verdict, style=self._style)
             case Repairing(number, because):
                 if self.verbose:

@@ -3,8 +3,10 @@
 It knows engines, the judge and prompts; it knows no terminal.
 """
 
+import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -12,7 +14,7 @@ from app.complaint import complaint
 from app.extract import extract
 from app.judging import tests_of
 from models import prompts
-from models.engines.protocol import Engine, Finish, Message, Sampling
+from models.engines.protocol import Engine, Message, Sampling
 from models.events import Attempt, CodeReady, Event, Finished, How, Judged, Repairing, Started, Token
 from ocaml.judge import Judge
 from ocaml.problem import Problem
@@ -25,28 +27,49 @@ SolveEvent: TypeAlias = Event[Verdict]
 class Budget:
     """How much may be spent: attempts in all, tokens an attempt, wall seconds in all."""
 
-    attempts: int = 3
-    max_tokens: int = 768
-    max_seconds: float = 600.0
+    attempts: int
+    max_tokens: int
+    max_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
     """How the attempts after the greedy one are drawn."""
 
-    seed: int = 0
-    temperature: float = 0.4
+    seed: int
+    temperature: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What the model is asked next: in which words, how it is drawn, and why."""
+
+    messages: Sequence[Message]
+    sampling: Sampling
+    how: How
+    why: str = ""
 
 
 @dataclass(slots=True)
-class _Progress:
-    """What has been tried so far."""
+class _Solving:
+    """A problem being solved: by whom, within what, and what has been tried so far."""
 
-    started: float
+    problem: Problem
+    engine: Engine
+    judge: Judge
+    budget: Budget
+    started: float = field(default_factory=time.monotonic)
     attempts: list[Attempt[Verdict]] = field(default_factory=list)
 
-    def left(self, budget: Budget) -> float:
-        return budget.max_seconds - (time.monotonic() - self.started)
+    @property
+    def seconds(self) -> float:
+        """Wall seconds so far."""
+        return time.monotonic() - self.started
+
+    @property
+    def seconds_left(self) -> float:
+        """Wall seconds that may still be spent."""
+        return self.budget.max_seconds - self.seconds
 
 
 async def solve(
@@ -56,28 +79,21 @@ async def solve(
 
     Raises EngineError when the model dies, UnsoundTests when the problem's tests cannot be judged by.
     """
-    progress = _Progress(time.monotonic())
+    solving = _Solving(problem, engine, judge, budget)
     question = _question(problem)
-    messages, sampling, how, why = (
-        question,
-        Sampling(max_tokens=budget.max_tokens, seed=drawing.seed),
-        How.GREEDY,
-        "",
-    )
+    request = _Request(question, Sampling(max_tokens=budget.max_tokens, seed=drawing.seed), How.GREEDY)
     for number in range(1, budget.attempts + 1):
-        yield Started(number, how, why)
-        async for event in _attempt(
-            number, how, messages, sampling, problem, engine, judge, progress, budget
-        ):
-            yield event
-        latest = progress.attempts[-1]
-        if latest.verdict.stage is Stage.PASS or number == budget.attempts or progress.left(budget) <= 0:
+        yield Started(number, request.how, request.why)
+        async with aclosing(_attempt(number, request, solving)) as events:
+            async for event in events:
+                yield event
+        passed = solving.attempts[-1].verdict.stage is Stage.PASS
+        if passed or number == budget.attempts or solving.seconds_left <= 0:
             break
-        messages, sampling, how, why = _next(
-            question, progress, replace(sampling, seed=drawing.seed + number), drawing
-        )
-        yield Repairing(number, why)
-    yield Finished(best(progress.attempts), tuple(progress.attempts), time.monotonic() - progress.started)
+        sampling = replace(request.sampling, seed=drawing.seed + number)
+        request = _next(question, solving.attempts, sampling, drawing)
+        yield Repairing(number, request.why)
+    yield Finished(best(solving.attempts), tuple(solving.attempts), solving.seconds)
 
 
 def best(attempts: Sequence[Attempt[Verdict]]) -> Attempt[Verdict]:
@@ -93,34 +109,36 @@ def best(attempts: Sequence[Attempt[Verdict]]) -> Attempt[Verdict]:
     )
 
 
-async def _attempt(
-    number: int,
-    how: How,
-    messages: Sequence[Message],
-    sampling: Sampling,
-    problem: Problem,
-    engine: Engine,
-    judge: Judge,
-    progress: _Progress,
-    budget: Budget,
-) -> AsyncIterator[SolveEvent]:
+async def _attempt(number: int, request: _Request, solving: _Solving) -> AsyncGenerator[SolveEvent, None]:
     """Generate one answer, take its code and have it judged."""
-    began, reply, tokens = time.monotonic(), [], 0
-    async for delta in engine.generate(messages, sampling=sampling):
-        reply.append(delta.text)
-        tokens += len(delta.tokens)
-        if delta.text:
-            yield Token(number, delta.text, delta.entropy)
-        if delta.finish is None and progress.left(budget) <= 0:
-            await engine.cancel()
-        if delta.finish is Finish.CANCELLED:
-            break
-    code = extract("".join(reply), problem).code
+    began, reply, tokens = time.monotonic(), "", 0
+    with _ending_in(solving.seconds_left, solving.engine):
+        async for delta in solving.engine.generate(request.messages, sampling=request.sampling):
+            reply += delta.text
+            tokens += len(delta.tokens)
+            if delta.text:
+                yield Token(number, delta.text, delta.entropy)
+    code = extract(reply, solving.problem).code
     yield CodeReady(number, code)
-    verdict = await judge.grade(code, tests_of(problem), asked=problem.signature)
-    attempt = Attempt(code, verdict, tokens, time.monotonic() - began, how)
-    progress.attempts.append(attempt)
+    verdict = await solving.judge.grade(code, tests_of(solving.problem), asked=solving.problem.signature)
+    attempt = Attempt(code, verdict, tokens, time.monotonic() - began, request.how)
+    solving.attempts.append(attempt)
     yield Judged(number, attempt)
+
+
+@contextmanager
+def _ending_in(seconds: float, engine: Engine) -> Iterator[None]:
+    """Cancel the generation when the time is up, also while the prompt is being read."""
+    running: list[asyncio.Task[None]] = []
+
+    def cancel() -> None:
+        running.append(asyncio.ensure_future(engine.cancel()))
+
+    timer = asyncio.get_running_loop().call_later(max(0.0, seconds), cancel)
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _question(problem: Problem) -> list[Message]:
@@ -133,13 +151,16 @@ def _question(problem: Problem) -> list[Message]:
 
 
 def _next(
-    question: list[Message], progress: _Progress, sampling: Sampling, drawing: Drawing
-) -> tuple[list[Message], Sampling, How, str]:
+    question: Sequence[Message],
+    attempts: Sequence[Attempt[Verdict]],
+    sampling: Sampling,
+    drawing: Drawing,
+) -> _Request:
     """Choose the next attempt: repair what failed, or draw afresh when the same text came back."""
-    latest, earlier = progress.attempts[-1], progress.attempts[:-1]
+    *earlier, latest = attempts
     if not latest.code.strip() or any(attempt.code == latest.code for attempt in earlier):
         hotter = replace(sampling, temperature=min(1.0, drawing.temperature * 2))
-        return question, hotter, How.SAMPLE, "nothing new came back: asking afresh at a higher temperature"
+        return _Request(question, hotter, How.SAMPLE, "nothing new came back: asking afresh, hotter")
     words = complaint(latest.code, latest.verdict)
     warmer = replace(sampling, temperature=drawing.temperature)
-    return prompts.repair(question, latest.code, words), warmer, How.REPAIR, words
+    return _Request(prompts.repair(question, latest.code, words), warmer, How.REPAIR, words)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.answer import Answer, deliver
-from app.cli.faults import tell
 from app.exits import exit_for
 from app.files import check_writable, read_file
 from app.judging import open_judge
@@ -16,6 +15,7 @@ from app.plain import Plain
 from app.preflight import clear
 from app.settings import Settings, load_settings
 from app.solve import Budget, Drawing, best, solve
+from app.streams import tell
 from models.events import Attempt, Finished, Judged, Started, Token
 from ocaml.judge import Judge
 from ocaml.problem import Problem, read_problem
@@ -82,7 +82,7 @@ def _problem(request: Request) -> Problem:
         check_writable(request.output)
     tests = read_file(request.tests).decode(errors="replace") if request.tests else ""
     problem = read_problem(request.problem)
-    return replace(problem, tests=f"{problem.tests}\n{tests}" if tests else problem.tests)
+    return replace(problem, tests=f"{tests}\n{problem.tests}" if tests else problem.tests)
 
 
 def _model(settings: Settings) -> "Model":

@@ -9,12 +9,14 @@ from types import FrameType
 import click
 
 from app.exits import Exit
+from app.streams import forget_stdout, mend_closed_streams, tell
 
 
 def run_guarded(command: Callable[[], object]) -> int:
     """Run ``command`` and return its exit code; whatever it raises is told in a sentence."""
     try:
         signal.signal(signal.SIGTERM, _terminate)
+        mend_closed_streams()
         result = command()
         _flush()
         return int(result) if isinstance(result, int) else Exit.DONE
@@ -23,10 +25,13 @@ def run_guarded(command: Callable[[], object]) -> int:
             signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the end
         tell("interrupted")
         return Exit.INTERRUPTED
-    except BrokenPipeError:
-        return _closed()
+    except BrokenPipeError:  # whoever read our output has left (`| head -1`) and had what it wanted
+        forget_stdout()
+        return Exit.DONE
     except Exception as error:
         message, code = explain(error)
+        if isinstance(error, OSError):
+            forget_stdout()  # what could not be written must not be tried again at the end
         tell(message)
         if code is Exit.OURS and os.environ.get("OCAMLER_DEBUG"):
             raise
@@ -52,22 +57,18 @@ def explain(error: Exception) -> tuple[str, int]:
             return str(error), Exit.USAGE
         case ModelError():
             return str(error), Exit.MODEL
+        case OSError() if error.strerror:
+            place = f"{error.filename}: " if error.filename else ""
+            return (
+                f"the system says: {place}{error.strerror.lower()}. Mend that and run it again.",
+                Exit.USAGE,
+            )
         case _:
             what = " ".join(f"{type(error).__name__}: {error}".split())
             return (
                 f"a fault of ours, {what[:300]}. Please report it; OCAMLER_DEBUG=1 shows where it happened.",
                 Exit.OURS,
             )
-
-
-def tell(message: str) -> None:
-    """Write one sentence to stderr, if there is one and somebody listens."""
-    if not message:
-        return
-    try:
-        print(f"ocamler: {message}", file=sys.stderr, flush=True)
-    except (OSError, ValueError):
-        return
 
 
 def _click_sentence(error: click.ClickException) -> str:
@@ -78,13 +79,6 @@ def _click_sentence(error: click.ClickException) -> str:
         ending = "" if message.endswith("?") else "."
         return f"{message.rstrip('.')}{ending} See `{error.ctx.command_path} --help`."
     return message
-
-
-def _closed() -> int:
-    """Whoever read our output has left (``| head -1``): end quietly, with nothing more to flush."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    return Exit.DONE
 
 
 def _flush() -> None:

@@ -69,19 +69,20 @@ def _grade_file(answer: Path, tests: Path | None, problem: Path | None, *, as_js
     from app.exits import exit_for
     from app.judging import open_judge, tests_of
     from app.show import show_verdict
+    from ocaml.grading.driver import ANSWER_FILE, TESTS_FILE
 
     code, source, asked = _read_text(answer), _read_text(tests) if tests else "", None
     if problem is not None:
         from ocaml.problem import read_problem
 
         given = read_problem(problem)
-        source, asked = tests_of(given) + source, given.signature
+        source, asked = f"{source}\n{tests_of(given)}", given.signature
     verdict = asyncio.run(open_judge().grade(code, source, asked=asked))
     if as_json:
         click.echo(json.dumps({"id": str(answer), **verdict.to_json()}, ensure_ascii=False))
     else:
-        names = {"ocamler_answer.ml": str(answer), "tests.ml": str(tests or problem)}
-        show_verdict(verdict, {"ocamler_answer.ml": code, "tests.ml": source}, names)
+        names = {ANSWER_FILE: str(answer), TESTS_FILE: str(tests or problem)}
+        show_verdict(verdict, {ANSWER_FILE: code, TESTS_FILE: source}, names)
     return exit_for(verdict)
 
 
@@ -89,9 +90,9 @@ def _grade_rows(path: Path, workers: int | None) -> int:
     import asyncio
     import os
 
-    from app.cli.faults import tell
     from app.exits import Exit
     from app.judging import open_judge
+    from app.streams import tell
 
     rows = list(_rows(_read_text(path)))
     refused = asyncio.run(_print_verdicts(open_judge(), rows, workers or os.cpu_count() or 1))

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from ocaml.grading.assertions import Claim, Piece, Side, Suite
 
 ANSWER = "ocamler_answer"
+ANSWER_FILE = f"{ANSWER}.ml"
+TESTS_FILE = "tests.ml"
 HARNESS = "ocamler_dump"
 _LEFT = "ocamler_left_"
 

@@ -17,7 +17,7 @@ from ocaml.diagnostics import Diagnostic, Kind, Severity, messages
 from ocaml.errors import BrokenToolchain, UnsoundTests
 from ocaml.grading import driver
 from ocaml.grading.assertions import Suite, read_suite
-from ocaml.grading.driver import ANSWER, HARNESS, Plan
+from ocaml.grading.driver import ANSWER, ANSWER_FILE, HARNESS, TESTS_FILE, Plan
 from ocaml.grading.outcomes import Ran, Result, run_claims
 from ocaml.grading.parsetree import parse as parse_tree
 from ocaml.grading.report import Expected, Reporter, best_constant
@@ -66,7 +66,7 @@ class Grading:
     async def _read_tests(self, folder: Path) -> Suite:
         if not self.tests.strip():
             return Suite((), frozenset())
-        name = "tests.ml"
+        name = TESTS_FILE
         (folder / name).write_bytes(self.tests.encode())
         told = await self._ocamlc(folder, *SILENT, "-stop-after", "parsing", "-dparsetree", name)
         text = told.stderr.decode(errors="replace")
@@ -91,7 +91,7 @@ class Grading:
 
     async def _compile_answer(self, folder: Path) -> Verdict | None:
         """Type-check and link the answer by itself; None when nothing stops it."""
-        source = Source(f"{ANSWER}.ml", self.answer.encode(errors="surrogateescape"))
+        source = Source(ANSWER_FILE, self.answer.encode(errors="surrogateescape"))
         (folder / source.name).write_bytes(source.data)
         compiled = await self.bench.compile(folder, source)
         if compiled.stage is not Stage.PASS:
@@ -100,7 +100,7 @@ class Grading:
         return None
 
     async def _signature(self, folder: Path) -> tuple[Item, ...]:
-        told = await self._ocamlc(folder, *SILENT, "-i", f"{ANSWER}.ml")
+        told = await self._ocamlc(folder, *SILENT, "-i", ANSWER_FILE)
         return read_signature(told.stdout.decode(errors="replace"))
 
     def _visible(self, items: Sequence[Item], standard: Standard) -> dict[str, str | None]:
@@ -131,24 +131,22 @@ class Grading:
     async def _narrow(self, folder: Path, interface: str) -> Verdict | None:
         """Compile the answer behind ``interface``; a verdict when it has another type than asked for."""
         (folder / f"{ANSWER}.mli").write_text(interface)
-        told = await self._ocamlc(folder, *SILENT, "-c", f"{ANSWER}.mli", f"{ANSWER}.ml")
+        told = await self._ocamlc(folder, *SILENT, "-c", f"{ANSWER}.mli", ANSWER_FILE)
         if told.ok:
             return None
-        found = messages.parse(told.stderr.decode(errors="replace"), {f"{ANSWER}.ml": self.answer})
-        place = next((r.span for d in found for r in d.related if r.path == f"{ANSWER}.ml"), None)
+        found = messages.parse(told.stderr.decode(errors="replace"), {ANSWER_FILE: self.answer})
+        place = next((r.span for d in found for r in d.related if r.path == ANSWER_FILE), None)
         has = next(
             (i.value_type for i in read_signature(await self._printed(folder)) if self._is_asked(i)), None
         )
         if self.asked is None or self.asked.type is None or has is None:
             return self._stop(Stage.TYPE, *found)
         message = f"{self.asked.name} has type {has} but the type asked for is {self.asked.type}."
-        return self._stop(
-            Stage.TYPE, Diagnostic(Severity.ERROR, Kind.TYPE, message, place, path=f"{ANSWER}.ml")
-        )
+        return self._stop(Stage.TYPE, Diagnostic(Severity.ERROR, Kind.TYPE, message, place, path=ANSWER_FILE))
 
     async def _printed(self, folder: Path) -> str:
         (folder / f"{ANSWER}.mli").unlink()
-        told = await self._ocamlc(folder, *SILENT, "-i", f"{ANSWER}.ml")
+        told = await self._ocamlc(folder, *SILENT, "-i", ANSWER_FILE)
         return told.stdout.decode(errors="replace")
 
     def _is_asked(self, item: Item) -> bool:
@@ -228,15 +226,15 @@ class Grading:
     def _never_started(self, ran: Ran) -> tuple[Diagnostic, ...]:
         if ran.last.ok:
             return (_plain("The program ended by itself before anything could be tested."),)
-        return ended_badly(ran.last, {f"{ANSWER}.ml": self.answer.encode(errors="replace")})
+        return ended_badly(ran.last, {ANSWER_FILE: self.answer.encode(errors="replace")})
 
     async def _check_tests(self, folder: Path) -> Verdict | None:
         """Type-check the tests as they were written, against what they may see of the answer."""
         opened = (*SILENT, "-stop-after", "typing", "-open", ANSWER.capitalize())
-        told = await self._ocamlc(folder, *opened, "tests.ml") if self._suite.steps else None
+        told = await self._ocamlc(folder, *opened, TESTS_FILE) if self._suite.steps else None
         if told is None or told.ok:
             return None
-        found = messages.parse(told.stderr.decode(errors="replace"), {"tests.ml": self.tests})
+        found = messages.parse(told.stderr.decode(errors="replace"), {TESTS_FILE: self.tests})
         if self.asked is not None and self.asked.type is not None:
             raise UnsoundTests(_at_fault("do not type-check against the signature", found))
         return self._stop(Stage.TYPE, *found)
