@@ -13,7 +13,7 @@ from app.show import show_verdict
 from app.streams import forget_stdout, tell
 from models.events import Attempt
 from ocaml.diagnostics import Diagnostic, Position, Span
-from ocaml.grading.driver import ANSWER_FILE
+from ocaml.grading.scope import ANSWER_FILE
 from ocaml.verdict import Stage, Verdict
 
 
@@ -78,7 +78,7 @@ def deliver(answer: Answer, *, output: Path | None, as_json: bool, name: str) ->
     tell(f"{answer.model}, {attempts} attempt{'s' * (attempts != 1)}, {answer.seconds:.0f} s")
     failed = _write(answer, output) if output is not None else None
     if as_json:
-        return _print(json.dumps(answer.to_json(), ensure_ascii=False) + "\n", answer, name) or failed
+        return _print(json.dumps(answer.to_json()) + "\n", answer, name) or failed
     if output is None or failed is not None:
         return _print(answer.text, answer, name) or failed
     return None

@@ -1,15 +1,16 @@
 """Plain text for what happens while a problem is solved: a consumer of the events that writes to stderr."""
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TextIO
 
 from app.show import show_verdict
 from app.solve import SolveEvent
+from app.streams import to_stderr
 from app.style import Style, style_for
 from app.verdict_lines import render_verdict_line
 from models.events import CodeReady, Finished, Judged, Repairing, Started, Token
-from ocaml.grading.driver import ANSWER_FILE
+from ocaml.grading.scope import ANSWER_FILE
 
 _DIM, _RESET = "\x1b[2m", "\x1b[0m"
 
@@ -19,7 +20,7 @@ class Plain:
     """Shows events on ``stream``. Text that streams is dimmed and announced as not judged yet."""
 
     verbose: bool = False
-    stream: TextIO = sys.stderr
+    stream: TextIO = field(default_factory=lambda: sys.stderr)
     _latest: str = ""
 
     def loading(self, model: str) -> None:
@@ -64,8 +65,11 @@ class Plain:
         self._write(text + "\n")
 
     def _write(self, text: str) -> None:
-        self.stream.write(text)
-        self.stream.flush()
+        if self.stream is sys.stderr:
+            to_stderr(text)
+        else:
+            self.stream.write(text)
+            self.stream.flush()
 
 
 def _visible(text: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from app.render import render_diagnostics
+from app.streams import tell, to_stderr
 from app.style import style_for
 from app.verdict_lines import render_assertions, render_verdict_line
 from ocaml.diagnostics import Diagnostic, Kind
@@ -29,23 +30,23 @@ def show_diagnostics(found: Sequence[Diagnostic], texts: Mapping[str, str], name
     sources = {names.get(name, name): text for name, text in texts.items()}
     renamed = [_renamed(diagnostic, names) for diagnostic in found]
     style = style_for(sys.stderr)
-    click.echo(render_diagnostics(renamed, sources, style=style, width=terminal_width()), err=True)
+    to_stderr(render_diagnostics(renamed, sources, style=style, width=terminal_width()) + "\n")
 
 
 def show_verdict(verdict: Verdict, texts: Mapping[str, str], names: Mapping[str, str]) -> None:
     """Write what stopped an answer, then the verdict in a line."""
     show_diagnostics(verdict.diagnostics, texts, names)
     if verdict.stage is Stage.TESTS:  # before that none was run
-        click.echo(render_assertions(verdict, style=style_for(sys.stderr), width=terminal_width()), err=True)
-    click.echo(render_verdict_line(verdict, style=style_for(sys.stderr)), err=True)
+        to_stderr(render_assertions(verdict, style=style_for(sys.stderr), width=terminal_width()) + "\n")
+    to_stderr(render_verdict_line(verdict, style=style_for(sys.stderr)) + "\n")
 
 
 def show_output(verdict: Verdict) -> None:
     """Pass a program's output on, and say when it was cut."""
     click.echo(verdict.stdout, nl=False)
-    click.echo(_without_the_runtimes_words(verdict), nl=False, err=True)
+    to_stderr(_without_the_runtimes_words(verdict))
     if verdict.output_truncated:
-        click.echo("ocamler: the output was cut here", err=True)
+        tell("the output was cut here")
 
 
 def _without_the_runtimes_words(verdict: Verdict) -> str:

@@ -14,10 +14,15 @@ def mend_closed_streams() -> None:
 
 def tell(message: str) -> None:
     """Write one sentence to stderr, if there is one and somebody listens."""
-    if not message:
-        return
+    if message:
+        to_stderr(f"ocamler: {message}\n")
+
+
+def to_stderr(text: str) -> None:
+    """Write to stderr; when it takes nothing, what matters is that stdout still gets the answer."""
     try:
-        print(f"ocamler: {message}", file=sys.stderr, flush=True)
+        sys.stderr.write(text)
+        sys.stderr.flush()
     except (OSError, ValueError):
         return
 

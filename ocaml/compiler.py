@@ -3,6 +3,9 @@
 What both checking and grading stand on; every process is held by ``ocaml.sandbox``.
 """
 
+import errno
+import os
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +21,8 @@ from ocaml.verdict import Limit, Stage, Verdict
 # The compiler is no program of the user's: only a type that explodes comes near these.
 COMPILER_LIMITS = Limits(seconds=10.0, memory_bytes=2048 * MIB, output_bytes=MIB, file_bytes=256 * MIB)
 
+PROGRAM = "ocamler.byte"  # what a source is linked to; like the run's folder, no source is called so
+LEAST_FREE = MIB  # bytes on the disk of temporary files below which the compiler can't be believed
 SILENT = ("-w", "-a")  # the compiler's flags for no warnings
 
 
@@ -70,7 +75,7 @@ class Workbench:
     async def compile(self, folder: Path, source: Source) -> Verdict:
         """Compile and link to ``program.byte``; PASS means that it is there."""
         file = file_arguments(source.name)
-        told = await self.ocamlc(folder, "-g", "-o", "program.byte", *file)
+        told = await self.ocamlc(folder, "-g", "-o", PROGRAM, *file)
         found = messages.parse(told.stderr.decode(errors="replace"), {source.name: source.data})
         if told.ok:
             empty = await self.parses_to_nothing(folder, source.name)
@@ -131,12 +136,16 @@ class Workbench:
 
     async def _run(self, command: Sequence[str | Path], folder: Path) -> Execution:
         surroundings = environment(self.toolchain)
-        return await execute(command, cwd=folder, environment=surroundings, limits=COMPILER_LIMITS)
+        told = await execute(command, cwd=folder, environment=surroundings, limits=COMPILER_LIMITS)
+        if not told.ok and shutil.disk_usage(folder).free < LEAST_FREE:
+            # Never a verdict on the code: the compiler could not write what it made of it.
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder.parent))
+        return told
 
 
 def run_folder(program: Path) -> Path:
     """Where a program of the judge's runs: an empty folder beside it."""
-    return program.with_name("run")
+    return program.with_name("ocamler.run")
 
 
 def ended_badly(ran: Execution, sources: Mapping[str, bytes]) -> tuple[Diagnostic, ...]:

@@ -1,7 +1,7 @@
 """What a unit offers, read from the signature that ``ocamlc -i`` prints, and what of it others may see."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 _KEYWORD = re.compile(r"(val|external|type|exception|module|class|open|include)\b")
@@ -10,38 +10,10 @@ _TYPE = re.compile(r"^(?:type|and)\s+(?:nonrec\s+)?(?:\([^)]*\)\s+|[+\-!]*'\w+\s
 _NAMED = re.compile(
     r"(?:exception|module\s+type|module|class\s+type|class)\s+(?:virtual\s+)?(?:\[[^\]]*\]\s*)?(\w+)"
 )
-_CONSTRUCTOR = re.compile(
-    r"(?:[=|]|^\s*\|)\s*(Some|None|Ok|Error|true|false|\(\)|\[\]|\(::\))(?=\s|\Z|;)", re.MULTILINE
-)
 
-_BUILTIN_TYPES = frozenset(
-    {
-        "int",
-        "char",
-        "string",
-        "bytes",
-        "float",
-        "bool",
-        "unit",
-        "exn",
-        "array",
-        "list",
-        "option",
-        "nativeint",
-        "int32",
-        "int64",
-        "lazy_t",
-        "ref",
-        "result",
-        "extension_constructor",
-        "floatarray",
-        "in_channel",
-        "out_channel",
-        "format",
-        "format4",
-        "format6",
-    }
-)
+
+VALUES = frozenset({"val", "external"})
+"""The keywords of items that are values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,30 +42,12 @@ def read_signature(text: str) -> tuple[Item, ...]:
     return tuple(_item("\n".join(group)) for group in groups if group[0].strip())
 
 
-def restrict(items: Iterable[Item], values: dict[str, str | None], standard: "Standard") -> str:
-    """Return the ``.mli`` through which tests see an answer.
-
-    ``values`` maps the values they may see to the type asked for, or None for the type they have. Types,
-    exceptions and modules stay, except those that would change what the standard library's names mean.
-    """
-    kept: list[str] = []
-    for item in items:
-        if item.keyword in {"val", "external"}:
-            name = item.names[0]
-            if name in values:
-                kept.append(f"val {_quoted(name)} : {values[name] or item.value_type}")
-        elif not _redefines(item, standard):
-            kept.append(item.text)
-    return "\n".join(kept) + "\n"
-
-
 @dataclass(frozen=True, slots=True)
 class Standard:
-    """The names that the installed standard library's initial environment gives."""
+    """What the standard library gives to every program: values with their declarations, and modules."""
 
-    values: frozenset[str]
+    values: Mapping[str, str]
     modules: frozenset[str]
-    exceptions: frozenset[str]
 
 
 STANDARD_SOURCE = "include Stdlib"
@@ -102,10 +56,14 @@ STANDARD_SOURCE = "include Stdlib"
 
 def standard_names(items: Iterable[Item]) -> Standard:
     """Return the names in the signature of ``STANDARD_SOURCE``."""
-    found: dict[str, set[str]] = {"val": set(), "module": {"Stdlib"}, "exception": set()}
-    for item in items:
-        found.setdefault("val" if item.keyword == "external" else item.keyword, set()).update(item.names)
-    return Standard(frozenset(found["val"]), frozenset(found["module"]), frozenset(found["exception"]))
+    values = {item.names[0]: item.text for item in items if item.keyword in VALUES}
+    modules = {name for item in items if item.keyword == "module" for name in item.names}
+    return Standard(values, frozenset(modules | {"Stdlib"}))
+
+
+def quoted(name: str) -> str:
+    """A value's name as it stands in a definition: operators in parentheses."""
+    return name if re.fullmatch(r"[\w']+", name) else f"( {name} )"
 
 
 def _item(text: str) -> Item:
@@ -117,15 +75,3 @@ def _item(text: str) -> Item:
         return Item(keyword, tuple(_TYPE.findall(text)), text)
     named = _NAMED.match(text)
     return Item(keyword, (named[1],) if named else (), text)
-
-
-def _redefines(item: Item, standard: Standard) -> bool:
-    if item.keyword == "type":
-        return not _BUILTIN_TYPES.isdisjoint(item.names) or _CONSTRUCTOR.search(item.text) is not None
-    if item.keyword == "module":
-        return not standard.modules.isdisjoint(item.names)
-    return item.keyword == "exception" and not standard.exceptions.isdisjoint(item.names)
-
-
-def _quoted(name: str) -> str:
-    return name if re.fullmatch(r"[\w']+", name) else f"( {name} )"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from ocaml.compiler import Source, Workbench, ended_badly, explained, file_arguments
+from ocaml.compiler import PROGRAM, Source, Workbench, ended_badly, explained, file_arguments
 from ocaml.diagnostics import Diagnostic, Kind, Severity, messages
 from ocaml.grading.grade import Grading
 from ocaml.problem import Signature
@@ -82,7 +82,7 @@ class PlainJudge:
             compiled = await self._bench.compile(folder, source)
             if compiled.stage is not Stage.PASS:
                 return _timed(compiled, started)
-            program = folder / "program.byte"
+            program = folder / PROGRAM
             ran = await self._bench.run_bytecode(
                 program, limits=self._bench.limits, stdin=stdin, backtrace=True
             )

@@ -143,8 +143,7 @@ def at_depth_zero(tokens: Sequence[Token], *texts: str) -> list[int]:
 
 def comment_text(comment: str) -> str:
     """Return the words of a comment, without its delimiters and a margin of stars."""
-    inner = comment.removeprefix("(*").lstrip("*").removesuffix("*)")
-    inner = inner[:-1] if inner.endswith("*") else inner
+    inner = comment.removeprefix("(*").removesuffix("*)").lstrip("*").removesuffix("*")
     lines = inner.split("\n")
     starred = [line for line in lines[1:] if line.strip()]
     if starred and all(re.match(r"\s*\*(?:\s|\Z)", line) for line in starred):

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,8 +74,7 @@ async def execute(
     Raises OSError when the command cannot be started at all.
     """
     started = time.monotonic()
-    loop = asyncio.get_running_loop()
-    transport, held = await loop.subprocess_exec(
+    spawn = asyncio.get_running_loop().subprocess_exec(
         lambda: _Held(limits),
         *_limited(command, limits),
         cwd=cwd,
@@ -85,6 +84,7 @@ async def execute(
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
+    transport, held = await _uncancelled(spawn)
     try:
         await held.wait(transport.get_pid(), started, watch)
     finally:
@@ -101,6 +101,32 @@ async def execute(
         limit=Limit.TIME if code == -signal.SIGXCPU else held.limit,
         seconds=time.monotonic() - started,
     )
+
+
+Spawned = tuple[asyncio.SubprocessTransport, "_Held"]
+
+
+async def _uncancelled(spawn: Coroutine[None, None, Spawned]) -> Spawned:
+    """Wait for a process to be started; a cancel takes effect behind it, when there is something to end.
+
+    Cancelled in its middle, asyncio's start can wait for ever.
+    """
+    starting = asyncio.ensure_future(spawn)
+    cancelled = False
+    while not starting.done():
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            if starting.cancelled():
+                raise
+            cancelled = True
+    if cancelled:
+        transport, held = starting.result()
+        _kill_group(transport.get_pid())
+        await held.closed()
+        transport.close()
+        raise asyncio.CancelledError
+    return starting.result()
 
 
 @contextlib.asynccontextmanager

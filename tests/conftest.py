@@ -5,6 +5,7 @@ milliseconds. With random weights it babbles; with ``says`` its weights make it 
 """
 
 import re
+import signal
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no failure.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
+
+# Started in the background, a shell's child ignores Ctrl-C, and so would every command that is tested.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"

@@ -97,15 +97,14 @@ def _print_json(results: Sequence[tuple[Path, "Checked"]]) -> None:
         }
         for path, checked in results
     ]
-    click.echo(
-        json.dumps({"ok": all(checked.ok for _, checked in results), "files": files}, ensure_ascii=False)
-    )
+    click.echo(json.dumps({"ok": all(checked.ok for _, checked in results), "files": files}))
 
 
 def _print_text(
     results: Sequence[tuple[Path, "Checked"]], groups: dict[Path, dict[Path, "Source"]], *, signature: bool
 ) -> None:
     from app.show import show_diagnostics
+    from app.streams import to_stderr
 
     for path, checked in results:
         siblings = groups.get(path.parent, {})
@@ -115,10 +114,8 @@ def _print_text(
             click.echo(checked.signature, nl=False)
     if all(checked.ok and not checked.diagnostics for _, checked in results):
         count = len(results)
-        click.echo(
-            f"✓ {results[0][0] if count == 1 else f'{count} files'} type-check{'s' if count == 1 else ''}",
-            err=True,
-        )
+        what = f"{results[0][0]} type-checks" if count == 1 else f"{count} files type-check"
+        to_stderr(f"✓ {what}\n")
 
 
 def _exit_code(results: Sequence["Checked"]) -> int:

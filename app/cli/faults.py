@@ -15,17 +15,19 @@ from app.streams import forget_stdout, mend_closed_streams, tell
 def run_guarded(command: Callable[[], object]) -> int:
     """Run ``command`` and return its exit code; whatever it raises is told in a sentence."""
     try:
-        signal.signal(signal.SIGTERM, _terminate)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _terminate)
         mend_closed_streams()
         result = command()
         _flush()
         return int(result) if isinstance(result, int) else Exit.DONE
     except (KeyboardInterrupt, click.Abort):
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the end
         tell("interrupted")
         return Exit.INTERRUPTED
-    except BrokenPipeError:  # whoever read our output has left (`| head -1`) and had what it wanted
+    except (BrokenPipeError, SystemExit):
+        # Whoever read our output has left (`| head -1`) and had what it wanted; click says it by SystemExit.
         forget_stdout()
         return Exit.DONE
     except Exception as error:
@@ -87,5 +89,5 @@ def _flush() -> None:
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> None:
-    """End on SIGTERM as on Ctrl-C, so that no child is left."""
+    """End on SIGTERM, and when the terminal goes, as on Ctrl-C, so that no child is left."""
     raise KeyboardInterrupt

@@ -1,6 +1,7 @@
 """``ocamler grade``: the judge's verdict on answers. No model."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 class _Row:
     """An answer to grade, as it was given."""
 
-    id: str
+    id: str | int
     code: str
     tests: str
     asked: "Signature | None"
@@ -69,7 +70,7 @@ def _grade_file(answer: Path, tests: Path | None, problem: Path | None, *, as_js
     from app.exits import exit_for
     from app.judging import open_judge, tests_of
     from app.show import show_verdict
-    from ocaml.grading.driver import ANSWER_FILE, TESTS_FILE
+    from ocaml.grading.scope import ANSWER_FILE, TESTS_FILE
 
     code, source, asked = _read_text(answer), _read_text(tests) if tests else "", None
     if problem is not None:
@@ -77,9 +78,13 @@ def _grade_file(answer: Path, tests: Path | None, problem: Path | None, *, as_js
 
         given = read_problem(problem)
         source, asked = f"{source}\n{tests_of(given)}", given.signature
+    if not source.strip():
+        raise click.UsageError(
+            "there is nothing to grade by: give assertions in --tests or examples in --problem"
+        )
     verdict = asyncio.run(open_judge().grade(code, source, asked=asked))
     if as_json:
-        click.echo(json.dumps({"id": str(answer), **verdict.to_json()}, ensure_ascii=False))
+        click.echo(json.dumps({"id": str(answer), **verdict.to_json()}))
     else:
         names = {ANSWER_FILE: str(answer), TESTS_FILE: str(tests or problem)}
         show_verdict(verdict, {ANSWER_FILE: code, TESTS_FILE: source}, names)
@@ -107,13 +112,14 @@ async def _print_verdicts(judge: "Judge", rows: list[_Row], workers: int) -> int
     import json
 
     refused = 0
-    async for verdict in _in_order(judge, rows, workers):
-        refused += "error" in verdict
-        click.echo(json.dumps(verdict, ensure_ascii=False))
+    async with aclosing(_in_order(judge, rows, workers)) as graded:
+        async for verdict in graded:
+            refused += "error" in verdict
+            click.echo(json.dumps(verdict))
     return refused
 
 
-async def _in_order(judge: "Judge", rows: list[_Row], workers: int) -> AsyncIterator[dict[str, Any]]:
+async def _in_order(judge: "Judge", rows: list[_Row], workers: int) -> AsyncGenerator[dict[str, Any], None]:
     """Judge ``workers`` rows at a time and give the verdicts in the order of the rows."""
     import asyncio
 
@@ -136,6 +142,8 @@ async def _in_order(judge: "Judge", rows: list[_Row], workers: int) -> AsyncIter
 async def _verdict(judge: "Judge", row: _Row) -> dict[str, Any]:
     from ocaml.errors import UnsoundTests
 
+    if not row.tests.strip():
+        return {"id": row.id, "error": "The row has no tests."}
     try:
         verdict = await judge.grade(row.code, row.tests, asked=row.asked)
     except UnsoundTests as error:
@@ -152,7 +160,7 @@ def _rows(text: str) -> Iterator[_Row]:
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise click.UsageError(f"line {number} is not JSON ({error})") from error
         yield _row(row, number)
 
@@ -165,11 +173,19 @@ def _row(row: object, number: int) -> _Row:
     for key in ("code", "tests"):
         if not isinstance(row.get(key), str):
             raise click.UsageError(f'line {number} needs a text under "{key}"')
-    asked = parse_row(row).signature if {"prompt", "signature"} & row.keys() else None
-    return _Row(row.get("id", number), row["code"], row["tests"], asked)
+    name = row.get("id", number)
+    if not isinstance(name, str | int) or isinstance(name, bool):
+        raise click.UsageError(f'line {number} needs a text or a whole number under "id"')
+    asked = parse_row({**row, "id": str(name)}).signature if {"prompt", "signature"} & row.keys() else None
+    return _Row(name, _without_mark(row["code"]), _without_mark(row["tests"]), asked)
+
+
+def _without_mark(text: str) -> str:
+    """Take off the byte order mark that some editors put in front."""
+    return text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
 
 
 def _read_text(path: Path) -> str:
     from app.files import read_file
 
-    return read_file(path).decode(errors="surrogateescape")
+    return _without_mark(read_file(path).decode(errors="surrogateescape"))

@@ -27,7 +27,7 @@ def list_models(as_json: bool) -> None:
     lines = rows(store, default)
     if as_json:
         whole = {"home": str(store.home), "default": default, "models": rows_json(lines)}
-        click.echo(json.dumps(whole, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(whole, indent=2))
         return
     click.echo(table(lines))
     if not any(row.default for row in lines):
@@ -128,7 +128,7 @@ def show(name: str, as_json: bool) -> None:
 
     settings, store = _open()
     known = facts(name, store, _default_name(settings, store))
-    click.echo(json.dumps(known, indent=2, ensure_ascii=False) if as_json else facts_text(known))
+    click.echo(json.dumps(known, indent=2) if as_json else facts_text(known))
 
 
 def _open() -> "tuple[Settings, Store]":

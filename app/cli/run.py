@@ -29,7 +29,7 @@ def run(file: Path, seconds: float | None, memory: int | None, as_json: bool) ->
     stdin = sys.stdin.fileno() if passed_on else subprocess.DEVNULL
     verdict = asyncio.run(open_judge(seconds=seconds, memory_mb=memory).run(source, stdin=stdin))
     if as_json:
-        click.echo(json.dumps({"id": str(file), **verdict.to_json()}, ensure_ascii=False))
+        click.echo(json.dumps({"id": str(file), **verdict.to_json()}))
     else:
         show_output(verdict)
         show_verdict(verdict, {source.name: source.text}, {source.name: str(file)})

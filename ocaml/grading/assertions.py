@@ -4,7 +4,8 @@ The source of the tests is taken apart on the compiler's parse tree: an ``assert
 the ``let`` bindings and statements it stands under; everything else stays what it was.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ocaml.grading.parsetree import Node
@@ -13,17 +14,25 @@ _CONTEXT = {"Pexp_let", "Pexp_open", "Pexp_letmodule", "Pexp_letexception"}
 _RAISING = {"raise", "failwith", "invalid_arg", "exit", "raise_notrace"}
 # A binding to one of these has no effect and no state: running it again changes nothing.
 _STATELESS = {"Pexp_ident", "Pexp_constant", "Pexp_fun", "Pexp_function", "Pexp_newtype"}
+# What makes something new, and perhaps mutable, each time.
+_MAKING = ("Pexp_apply", "Pexp_array", "Pexp_record", "Pexp_new", "Pexp_object", "Pexp_letop", "Pexp_lazy")
+_OPENING = re.compile(r"\s*(?:\((?!\*)|begin\b|\(\*.*?\*\))?", re.DOTALL)
 _DISPLAY_BARE = {"Pexp_apply", "Pexp_ident", "Pexp_constant", "Pexp_construct"}
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of the tests' source that comes before a claim, with what it mentions and binds."""
+    """A stretch of the tests' source that comes before a claim: what it mentions, binds and opens.
+
+    ``effect``: it does something when it is run. ``stateless``: what it binds can't change.
+    """
 
     text: str
     mentions: frozenset[str]
     binds: frozenset[str] = frozenset()
     effect: bool = False
+    stateless: bool = False
+    opens: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +57,38 @@ class Claim:
     context: tuple[Piece, ...] = ()
     sides: tuple[Side, Side] | None = None
     block: bool = False
+    mentions: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
     """The tests in order: top-level items that claims rely on, and claims."""
 
-    steps: tuple[Piece | Claim, ...]
-    mentions: frozenset[str]
+    steps: tuple[Piece | Claim, ...] = ()
+    mentions: frozenset[str] = frozenset()
 
     @property
     def claims(self) -> tuple[Claim, ...]:
         """The claims alone."""
         return tuple(step for step in self.steps if isinstance(step, Claim))
 
+    @property
+    def heads(self) -> frozenset[str]:
+        """The functions that equations apply: those under test."""
+        sides = (side for claim in self.claims for side in claim.sides or ())
+        return frozenset(side.head for side in sides if side.head is not None)
 
-def read_suite(source: bytes, items: list[Node]) -> Suite:
-    """Return the claims of a test source, given its bytes and its parse tree."""
-    reader = _Reader(source)
-    steps = tuple(step for item in items for step in reader.item(item))
+
+def read_suite(
+    source: bytes, items: list[Node], standard_modules: frozenset[str], *, whole: bool = False
+) -> Suite:
+    """Return the claims of a test source, given its bytes and its parse tree.
+
+    With ``whole`` no item is taken apart: one that asserts is one claim.
+    """
+    reader = _Reader(source, standard_modules)
+    read = reader.whole_item if whole else reader.item
+    steps = tuple(step for item in items for step in read(item))
     mentions = frozenset(name for item in items for name in _mentions(item))
     return Suite(steps, mentions)
 
@@ -74,20 +96,48 @@ def read_suite(source: bytes, items: list[Node]) -> Suite:
 class _Reader:
     """Walks the items of a source; remembers which functions of the tests assert something."""
 
-    def __init__(self, source: bytes) -> None:
+    def __init__(self, source: bytes, standard_modules: frozenset[str]) -> None:
         self._source = source
+        self._standard_modules = standard_modules
         self._asserting: set[str] = set()
+        self._equality_is_ours = True
 
     def item(self, item: Node) -> Iterator[Piece | Claim]:
+        """Take an item apart into claims, or leave it what it is."""
         expression = _statement(item)
-        binds = frozenset(_bound(item))
         if expression is not None and self._asserts(expression):
             yield from (step for step in self._flatten(expression, ()) if isinstance(step, Claim))
-            yield from (Piece(f"let {name} = ()", frozenset(), frozenset({name})) for name in sorted(binds))
-            return
+            yield from self._unit_names(item)
+        else:
+            yield self._piece(item)
+
+    def whole_item(self, item: Node) -> Iterator[Piece | Claim]:
+        """Make an item that asserts one claim."""
+        expression = _statement(item)
+        if expression is not None and self._asserts(expression):
+            text = self._slice(expression)
+            yield Claim(_display(text), text, block=True, mentions=_mentions(expression))
+            yield from self._unit_names(item)
+        else:
+            yield self._piece(item)
+
+    def _unit_names(self, item: Node) -> Iterator[Piece]:
+        """``let tests = assert …`` also binds a name."""
+        for name in sorted(_bound(item)):
+            yield Piece(f"let {name} = ()", frozenset(), frozenset({name}), stateless=True)
+
+    def _piece(self, item: Node) -> Piece:
+        binds, opens = frozenset(_bound(item)), _opened(item)
         if self._asserts(item):
             self._asserting |= binds
-        yield Piece(self._slice(item), _mentions(item), binds, effect=expression is not None)
+        self._equality_is_ours &= self._keeps_equality(binds, opens)
+        effect = _statement(item) is not None
+        return Piece(
+            self._slice(item), _mentions(item), binds, effect, _is_stateless(item.expressions()), opens
+        )
+
+    def _keeps_equality(self, binds: frozenset[str], opens: frozenset[str]) -> bool:
+        return binds.isdisjoint({"=", "not"}) and opens <= self._standard_modules
 
     def _flatten(self, node: Node, context: tuple[Piece, ...]) -> Iterator[Piece | Claim]:
         """Yield the claims of an expression of type unit, and a piece for each effect between them."""
@@ -104,7 +154,7 @@ class _Reader:
             return
         elif self._asserts(node):
             text = self._slice(node)
-            yield Claim(_display(text), text, context, block=True)
+            yield Claim(_display(text), text, context, block=True, mentions=_mentions(node))
         else:
             yield Piece(f"({self._slice(node)});", _mentions(node), effect=True)
 
@@ -137,19 +187,25 @@ class _Reader:
         return (*context, Piece(text, frozenset(), effect=True))
 
     def _binding(self, node: Node, body: Node) -> Piece:
-        text = self._slice(Node("", node.start, body.start)).lstrip("( \t\r\n")
-        if text.startswith("begin"):
-            text = text.removeprefix("begin").lstrip()
+        text = _without_brackets(self._slice(Node("", node.start, body.start)))
+        local = re.match(r"([A-Z][\w']*(?:\.[A-Z][\w']*)*)\s*\.", text)
+        if local is not None:  # M.( … )
+            text = f"let open {local[1]} in "
         bound = [part for part in node.expressions() if part is not body]
-        kinds = {kind.word for part in bound if (kind := part.kind())}
-        return Piece(text, _mentions_of(bound), frozenset(_bound(node)), effect=not kinds <= _STATELESS)
+        stateless = _is_stateless(bound)
+        return Piece(
+            text, _mentions_of(bound), frozenset(_bound(node)), not stateless, stateless, _opened(node, body)
+        )
 
     def _claim(self, condition: Node, context: tuple[Piece, ...]) -> Claim:
         text = self._slice(condition)
-        sides = self._sides(condition)
+        mentions = _mentions(condition)
+        plain = all(self._keeps_equality(piece.binds, piece.opens) for piece in context)
+        sides = self._sides(condition) if plain and self._equality_is_ours else None
         if sides is None:
-            return Claim(_display(_bare(text)), text, context)
-        return Claim(f"{_display(sides[0].text)} = {_display(sides[1].text)}", text, context, sides)
+            return Claim(_display(_bare(text)), text, context, mentions=mentions)
+        shown = f"{_display(sides[0].text)} = {_display(sides[1].text)}"
+        return Claim(shown, text, context, sides, mentions=mentions)
 
     def _sides(self, condition: Node) -> tuple[Side, Side] | None:
         """Read ``a = b``; a plain boolean ``a`` is ``a = true`` and ``not a`` is ``a = false``."""
@@ -189,7 +245,7 @@ class _Reader:
         return any(found.name in self._asserting | _RAISING for found in node.all("Pexp_ident"))
 
     def _slice(self, node: Node) -> str:
-        return self._source[node.start : node.end].decode(errors="replace")
+        return self._source[node.start : node.end].decode(errors="surrogateescape")
 
 
 _TRUE = Side("true", frozenset(), None)
@@ -221,6 +277,14 @@ def _patterns(item: Node) -> Iterator[Node]:
                 yield from (child for child in definition.children if child.word == "pattern")
 
 
+def bound_at(item: Node) -> Iterator[tuple[tuple[int, int], str]]:
+    """The names that a top-level ``let`` binds, each with its byte offsets."""
+    for pattern in _patterns(item):
+        for found in pattern.all("Ppat_var"):
+            if found.name and found.start is not None and found.end is not None:
+                yield (found.start, found.end), found.name
+
+
 def _ends_in_unit(node: Node) -> bool:
     kind = node.kind()
     while kind is not None and kind.word in _CONTEXT | {"Pexp_sequence"}:
@@ -240,6 +304,35 @@ def _bound(node: Node) -> Iterator[str]:
         yield from _bound(child)
 
 
+def _opened(node: Node, but: Node | None = None) -> frozenset[str]:
+    """The modules that an item or a local ``open`` opens or includes (``?`` for one without a name)."""
+    found: set[str] = set()
+    kind = node.kind()
+    if kind is not None and kind.word in {"Pstr_open", "Pstr_include", "Pexp_open"}:
+        parts = [child for child in node.children if child is not but]
+        names = [found.name for part in parts for found in part.all("Pmod_ident") if found.name]
+        found |= {name.split(".")[0] for name in names} or {"?"}
+    return frozenset(found)
+
+
+def _is_stateless(expressions: Iterable[Node]) -> bool:
+    """Whether what is bound to these can't change: functions, names, literals without anything mutable."""
+    for expression in expressions:
+        kind = expression.kind()
+        if kind is not None and kind.word in _STATELESS:
+            continue
+        if any(next(expression.all(word), None) is not None for word in _MAKING):
+            return False
+    return True
+
+
+def _without_brackets(text: str) -> str:
+    """Take off what may stand before a ``let``: parentheses, ``begin``, comments."""
+    while (found := _OPENING.match(text)) is not None and found.end():
+        text = text[found.end() :]
+    return text
+
+
 def _mentions(node: Node) -> frozenset[str]:
     return _mentions_of([node])
 
@@ -252,7 +345,8 @@ def _mentions_of(nodes: list[Node]) -> frozenset[str]:
 
 
 def _display(text: str) -> str:
-    return " ".join(text.split())
+    """On one line, and without what is no text."""
+    return " ".join(text.encode(errors="surrogateescape").decode(errors="replace").split())
 
 
 def _bare(text: str) -> str:

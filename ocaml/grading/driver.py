@@ -4,12 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ocaml.grading.assertions import Claim, Piece, Side, Suite
+from ocaml.grading.scope import Scope
 
-ANSWER = "ocamler_answer"
-ANSWER_FILE = f"{ANSWER}.ml"
-TESTS_FILE = "tests.ml"
-HARNESS = "ocamler_dump"
 _LEFT = "ocamler_left_"
+_VOLATILE = frozenset({"Random", "Sys", "Unix", "Gc"})  # modules that answer differently in another process
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,38 +23,45 @@ class Equation:
 class Plan:
     """The suite, knowing the answer's names: which claims are equations, which items are free of it.
 
-    ``equations`` is by the claim's index; ``order`` lists those indices as the expected program has them.
+    ``equations`` and ``free`` are by the place of the claim among claims, of the item among steps.
     """
 
     suite: Suite
+    scope: Scope
     equations: dict[int, Equation]
-    order: tuple[int, ...]
-    free_items: tuple[Piece, ...]
+    free: frozenset[int]
 
 
-def plan(suite: Suite, answer_names: frozenset[str]) -> Plan:
+def plan(suite: Suite, scope: Scope) -> Plan:
     """Find the claims whose expected side can be computed without the answer."""
-    tainted = set(answer_names)
-    free_items: list[Piece] = []
+    tainted = set(scope.answer_names | _VOLATILE)
+    bound: set[str] = set()
+    changing: set[str] = set()
+    free: set[int] = set()
     equations: dict[int, Equation] = {}
     index = 0
-    for step in suite.steps:
-        if isinstance(step, Piece):
-            if step.effect or not tainted.isdisjoint(step.mentions):
-                tainted |= step.binds
-            else:
-                free_items.append(step)
-            continue
-        equation = _equation(step, tainted)
-        if equation is not None:
-            equations[index] = equation
-        index += 1
-    return Plan(suite, equations, tuple(equations), tuple(free_items))
+    for place, step in enumerate(suite.steps):
+        if isinstance(step, Claim):
+            equation = _equation(step, tainted)
+            if equation is not None:
+                equations[index] = equation
+            index += 1
+            tainted |= step.mentions & changing  # the answer may have changed it
+        elif step.effect:
+            tainted |= (step.mentions & bound) | step.binds
+        elif tainted.isdisjoint(step.mentions):
+            free.add(place)
+            tainted -= step.binds
+            bound |= step.binds
+            changing = changing - step.binds if step.stateless else changing | step.binds
+        else:
+            tainted |= step.binds
+    return Plan(suite, scope, equations, frozenset(free))
 
 
 def driver_source(plan: Plan, weak: frozenset[int]) -> str:
     """The program that runs every claim; those in ``weak`` are decided in it, the others print a value."""
-    lines = [f"open {ANSWER.capitalize()}", f"let exit = {HARNESS.capitalize()}.exit"]
+    lines = [plan.scope.prelude]
     index = 0
     for step in plan.suite.steps:
         if isinstance(step, Piece):
@@ -64,22 +69,25 @@ def driver_source(plan: Plan, weak: frozenset[int]) -> str:
             continue
         equation = plan.equations.get(index) if index not in weak else None
         lines.append(f"let {_LEFT}{index} () =\n{_claim_body(step, equation)}\n;;")
+        lines.append(f"let () = Ocamler_h.claim {index} (fun () -> Ocamler_h.repr ({_LEFT}{index} ()));;")
         index += 1
-    thunks = "; ".join(
-        f"(fun () -> {HARNESS.capitalize()}.repr ({_LEFT}{number} ()))" for number in range(index)
-    )
-    return "\n".join([*lines, f"let () = {HARNESS.capitalize()}.run [| {thunks} |]", ""])
+    return "\n".join([*lines, "let () = Ocamler_h.finish ()", ""])
 
 
 def expected_source(plan: Plan) -> str:
-    """The program that computes the expected sides, in the order of ``plan.order``."""
-    opened = f"open {ANSWER.capitalize()}"  # for its types alone: the unit is not linked
-    lines = [opened, *(f"{item.text}\n;;" for item in plan.free_items)]
-    thunks = "; ".join(
-        f"(fun () -> {HARNESS.capitalize()}.repr ({_joined(equation.context)} ({equation.expected.text})))"
-        for equation in plan.equations.values()
-    )
-    return "\n".join([*lines, f"let () = {HARNESS.capitalize()}.run [| {thunks} |]", ""])
+    """The program that computes the expected sides; it sees the answer's types and is not linked with it."""
+    lines = [plan.scope.prelude]
+    index = 0
+    for place, step in enumerate(plan.suite.steps):
+        if isinstance(step, Piece):
+            lines += [f"{step.text}\n;;"] if place in plan.free else []
+            continue
+        equation = plan.equations.get(index)
+        if equation is not None:
+            value = f"{_joined(equation.context)} ({equation.expected.text})"
+            lines.append(f"let () = Ocamler_h.claim {index} (fun () -> Ocamler_h.repr ({value}));;")
+        index += 1
+    return "\n".join([*lines, "let () = Ocamler_h.finish ()", ""])
 
 
 def left_index(name: str) -> int | None:
@@ -92,8 +100,7 @@ def _claim_body(claim: Claim, equation: Equation | None) -> str:
     if equation is not None:
         return f"({context} ({equation.answer.text}))"
     if claim.block:
-        body = f"{HARNESS.capitalize()}.block (fun () -> ignore ({claim.condition}))"
-        return f"({context} ({body}))"
+        return f"({context} (Ocamler_h.block (fun () -> ignore ({claim.condition}))))"
     return f"({context} ({claim.condition}))"
 
 

@@ -13,16 +13,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ocaml.compiler import SILENT, Source, Workbench, ended_badly, explained
-from ocaml.diagnostics import Diagnostic, Kind, Severity, messages
+from ocaml.diagnostics import Diagnostic, Kind, Position, Severity, Span, messages
 from ocaml.errors import BrokenToolchain, UnsoundTests
 from ocaml.grading import driver
-from ocaml.grading.assertions import Suite, read_suite
-from ocaml.grading.driver import ANSWER, ANSWER_FILE, HARNESS, TESTS_FILE, Plan
+from ocaml.grading.assertions import Suite, bound_at, read_suite
+from ocaml.grading.driver import Plan
 from ocaml.grading.outcomes import Ran, Result, run_claims
+from ocaml.grading.parsetree import Node
 from ocaml.grading.parsetree import parse as parse_tree
 from ocaml.grading.report import Expected, Reporter, best_constant
+from ocaml.grading.scope import ANSWER_FILE, HARNESS, TESTS_FILE, Scope, asked_source, reserved, scope
 from ocaml.grading.values import comparable, equal
-from ocaml.interface import Item, Standard, read_signature, restrict
+from ocaml.interface import VALUES, Item, Standard, read_signature
 from ocaml.problem import Signature
 from ocaml.sandbox import Execution, scratch_folder
 from ocaml.typexpr import Type, parse_declarations, parse_type
@@ -46,7 +48,8 @@ class Grading:
     tests: str
     asked: Signature | None = None
     _warnings: tuple[Diagnostic, ...] = ()
-    _suite: Suite = field(default_factory=lambda: Suite((), frozenset()))
+    _suite: Suite = field(default_factory=Suite)
+    _tree: list[Node] = field(default_factory=list)
 
     async def verdict(self) -> Verdict:
         """Judge. Raises UnsoundTests when the tests are at fault."""
@@ -65,14 +68,25 @@ class Grading:
 
     async def _read_tests(self, folder: Path) -> Suite:
         if not self.tests.strip():
-            return Suite((), frozenset())
-        name = TESTS_FILE
-        (folder / name).write_bytes(self.tests.encode())
-        told = await self._ocamlc(folder, *SILENT, "-stop-after", "parsing", "-dparsetree", name)
+            return Suite()
+        (folder / TESTS_FILE).write_bytes(to_bytes(self.tests))
+        told = await self._ocamlc(folder, *SILENT, "-stop-after", "parsing", "-dparsetree", TESTS_FILE)
         text = told.stderr.decode(errors="replace")
         if not told.ok:
-            raise UnsoundTests(_at_fault("do not parse", messages.parse(text, {name: self.tests})))
-        return read_suite(self.tests.encode(), parse_tree(text))
+            raise UnsoundTests(
+                _at_fault("do not parse", messages.parse(text, {TESTS_FILE: to_bytes(self.tests)}))
+            )
+        self._tree = parse_tree(text)
+        suite = await self._suite_of(whole=False)
+        if not suite.claims:
+            raise UnsoundTests(
+                "The tests assert nothing: write what must hold as `let () = assert (f 1 = 2)`."
+            )
+        return suite
+
+    async def _suite_of(self, *, whole: bool) -> Suite:
+        standard = await self.bench.standard()
+        return read_suite(to_bytes(self.tests), self._tree, standard.modules, whole=whole)
 
     async def _judge(self, folder: Path) -> Verdict:
         refused = await self._compile_answer(folder)
@@ -80,18 +94,14 @@ class Grading:
             return refused
         items = await self._signature(folder)
         standard = await self.bench.standard()
-        visible = self._visible(items, standard)
-        absent = self._absent(items)
-        if absent is not None:
-            return self._stop(Stage.TYPE, absent)
-        mismatch = await self._narrow(folder, restrict(items, visible, standard))
-        if mismatch is not None:
-            return mismatch
-        return await self._grade(folder, items, frozenset(visible))
+        unfit = self._absent(items) or _pretends(items) or await self._of_another_type(folder, items)
+        if unfit is not None:
+            return self._stop(Stage.TYPE, unfit)
+        return await self._grade(folder, items, standard)
 
     async def _compile_answer(self, folder: Path) -> Verdict | None:
         """Type-check and link the answer by itself; None when nothing stops it."""
-        source = Source(ANSWER_FILE, self.answer.encode(errors="surrogateescape"))
+        source = Source(ANSWER_FILE, to_bytes(self.answer))
         (folder / source.name).write_bytes(source.data)
         compiled = await self.bench.compile(folder, source)
         if compiled.stage is not Stage.PASS:
@@ -102,20 +112,6 @@ class Grading:
     async def _signature(self, folder: Path) -> tuple[Item, ...]:
         told = await self._ocamlc(folder, *SILENT, "-i", ANSWER_FILE)
         return read_signature(told.stdout.decode(errors="replace"))
-
-    def _visible(self, items: Sequence[Item], standard: Standard) -> dict[str, str | None]:
-        """Which values of the answer the tests may see, with the type asked for.
-
-        A name of the standard library means the standard library's, unless it is the function asked for
-        or nothing else of the answer is named by the tests.
-        """
-        offered = {item.names[0] for item in items if item.keyword in {"val", "external"}}
-        named = offered & self._suite.mentions
-        own = {name for name in named if name not in standard.values and name[0].isidentifier()}
-        visible: dict[str, str | None] = dict.fromkeys(sorted(own or named))
-        if self.asked is not None and self.asked.name in offered:
-            visible[self.asked.name] = self.asked.type
-        return visible
 
     def _absent(self, items: Sequence[Item]) -> Diagnostic | None:
         if self.asked is None:
@@ -128,63 +124,74 @@ class Grading:
         message = f"The function {self.asked.name} that was asked for is not defined."
         return Diagnostic(Severity.ERROR, Kind.UNBOUND, message, hints=hints)
 
-    async def _narrow(self, folder: Path, interface: str) -> Verdict | None:
-        """Compile the answer behind ``interface``; a verdict when it has another type than asked for."""
-        (folder / f"{ANSWER}.mli").write_text(interface)
-        told = await self._ocamlc(folder, *SILENT, "-c", f"{ANSWER}.mli", ANSWER_FILE)
-        if told.ok:
+    async def _of_another_type(self, folder: Path, items: Sequence[Item]) -> Diagnostic | None:
+        """Compare the type of the function with the one asked for."""
+        if self.asked is None or self.asked.type is None:
             return None
-        found = messages.parse(told.stderr.decode(errors="replace"), {ANSWER_FILE: self.answer})
-        place = next((r.span for d in found for r in d.related if r.path == ANSWER_FILE), None)
-        has = next(
-            (i.value_type for i in read_signature(await self._printed(folder)) if self._is_asked(i)), None
-        )
-        if self.asked is None or self.asked.type is None or has is None:
-            return self._stop(Stage.TYPE, *found)
+        (folder / "asked.ml").write_text(asked_source(self.asked))
+        if (await self._ocamlc(folder, *SILENT, "-stop-after", "typing", "asked.ml")).ok:
+            return None
+        has = next(i.value_type for i in items if i.keyword in VALUES and i.names[0] == self.asked.name)
         message = f"{self.asked.name} has type {has} but the type asked for is {self.asked.type}."
-        return self._stop(Stage.TYPE, Diagnostic(Severity.ERROR, Kind.TYPE, message, place, path=ANSWER_FILE))
+        place = await self._definition(folder, self.asked.name)
+        return Diagnostic(Severity.ERROR, Kind.TYPE, message, place, path=ANSWER_FILE)
 
-    async def _printed(self, folder: Path) -> str:
-        (folder / f"{ANSWER}.mli").unlink()
-        told = await self._ocamlc(folder, *SILENT, "-i", ANSWER_FILE)
-        return told.stdout.decode(errors="replace")
+    async def _definition(self, folder: Path, name: str) -> Span | None:
+        """Where the answer defines a value, as far as its top level shows it."""
+        told = await self._ocamlc(folder, *SILENT, "-stop-after", "parsing", "-dparsetree", ANSWER_FILE)
+        for item in reversed(parse_tree(told.stderr.decode(errors="replace"))):
+            for place, bound in bound_at(item):
+                if bound == name:
+                    return _span(to_bytes(self.answer), *place)
+        return None
 
-    def _is_asked(self, item: Item) -> bool:
-        return (
-            self.asked is not None
-            and item.keyword in {"val", "external"}
-            and item.names[0] == self.asked.name
-        )
-
-    async def _grade(self, folder: Path, items: Sequence[Item], answer_names: frozenset[str]) -> Verdict:
-        refused = await self._check_tests(folder)
-        if refused is not None:
-            return refused
+    async def _grade(self, folder: Path, items: Sequence[Item], standard: Standard) -> Verdict:
         await self._build_harness(folder)
-        plan = driver.plan(self._suite, answer_names)
+        seen = scope(items, standard, self._suite, self.asked, generous=False)
+        unfit = await self._check_tests(folder, seen)
+        if unfit:
+            seen = scope(items, standard, self._suite, self.asked, generous=True)
+            if await self._check_tests(folder, seen):
+                if self.asked is not None and self.asked.type is not None:
+                    raise UnsoundTests(_at_fault("do not type-check against the signature", unfit))
+                return self._stop(Stage.TYPE, *unfit)
+        plan = driver.plan(self._suite, seen)
         expected = await self._expected_values(folder, plan)
         weak = frozenset(index for index in plan.equations if not comparable(expected.get(index, ())))
-        await self._build_driver(folder, plan, weak)
+        if not await self._build_driver(folder, plan, weak):
+            self._suite = await self._suite_of(whole=True)
+            plan, expected, weak = driver.plan(self._suite, seen), {}, frozenset()
+            if not await self._build_driver(folder, plan, weak):
+                raise UnsoundTests(
+                    "The tests could not be taken apart: write one `assert` for each thing that must hold."
+                )
+        return await self._run(folder, items, plan, expected, weak)
+
+    async def _run(
+        self,
+        folder: Path,
+        items: Sequence[Item],
+        plan: Plan,
+        expected: dict[int, tuple[str, ...]],
+        weak: frozenset[int],
+    ) -> Verdict:
         ran = await run_claims(self.bench, folder / "driver.byte", len(self._suite.claims))
         if not ran.started:
-            found = self._never_started(ran)
             return replace(
-                self._stop(Stage.RUN, *found, limit=ran.limit),
+                self._stop(Stage.RUN, *self._never_started(ran), limit=ran.limit),
                 stdout=ran.stdout,
                 stderr=ran.stderr,
                 output_truncated=ran.truncated,
             )
         kinds = await self._left_types(folder) if _any_fails(ran.results, expected, weak) else {}
-        declarations = {
-            n: d for item in items if item.keyword == "type" for n, d in parse_declarations(item.text).items()
-        }
-        shower = Reporter(kinds, declarations)
+        types = [item.text for item in items if item.keyword == "type"]
+        reporter = Reporter(kinds, {n: d for text in types for n, d in parse_declarations(text).items()})
         trusted = {
             index: Expected(plan.equations[index].expected.text, expected[index])
             for index in expected.keys() - weak
         }
         assertions = tuple(
-            shower.assertion(index, claim, ran.results.get(index), trusted.get(index))
+            reporter.assertion(index, claim, ran.results.get(index), trusted.get(index))
             for index, claim in enumerate(self._suite.claims)
         )
         passed = all(assertion.outcome is Outcome.PASSED for assertion in assertions)
@@ -212,48 +219,44 @@ class Grading:
         """Compute the right sides of the equations in a process of their own; none where that fails."""
         if not plan.equations:
             return {}
-        (folder / "expected.ml").write_text(driver.expected_source(plan))
+        (folder / "expected.ml").write_bytes(to_bytes(driver.expected_source(plan)))
         linked = await self._ocamlc(folder, *SILENT, "-o", "expected.byte", f"{HARNESS}.cmo", "expected.ml")
         if not linked.ok:
             return {}
-        ran = await run_claims(self.bench, folder / "expected.byte", len(plan.equations))
-        return {
-            plan.order[index]: result.tokens
-            for index, result in ran.results.items()
-            if result.tokens is not None
-        }
+        ran = await run_claims(self.bench, folder / "expected.byte", len(self._suite.claims))
+        return {index: result.tokens for index, result in ran.results.items() if result.tokens is not None}
 
     def _never_started(self, ran: Ran) -> tuple[Diagnostic, ...]:
         if ran.last.ok:
             return (_plain("The program ended by itself before anything could be tested."),)
-        return ended_badly(ran.last, {ANSWER_FILE: self.answer.encode(errors="replace")})
+        return ended_badly(ran.last, {ANSWER_FILE: to_bytes(self.answer)})
 
-    async def _check_tests(self, folder: Path) -> Verdict | None:
-        """Type-check the tests as they were written, against what they may see of the answer."""
-        opened = (*SILENT, "-stop-after", "typing", "-open", ANSWER.capitalize())
-        told = await self._ocamlc(folder, *opened, TESTS_FILE) if self._suite.steps else None
-        if told is None or told.ok:
-            return None
-        found = messages.parse(told.stderr.decode(errors="replace"), {TESTS_FILE: self.tests})
-        if self.asked is not None and self.asked.type is not None:
-            raise UnsoundTests(_at_fault("do not type-check against the signature", found))
-        return self._stop(Stage.TYPE, *found)
+    async def _check_tests(self, folder: Path, seen: Scope) -> tuple[Diagnostic, ...]:
+        """Type-check the tests as they were written; return what is wrong with them."""
+        if not self._suite.steps:
+            return ()
+        source = f'{seen.prelude}\n# 1 "{TESTS_FILE}"\n{self.tests}'
+        (folder / "checked.ml").write_bytes(to_bytes(source))
+        told = await self._ocamlc(folder, *SILENT, "-stop-after", "typing", "checked.ml")
+        if told.ok:
+            return ()
+        return messages.parse(told.stderr.decode(errors="replace"), {TESTS_FILE: to_bytes(self.tests)})
 
-    async def _build_driver(self, folder: Path, plan: Plan, weak: frozenset[int]) -> None:
-        (folder / "driver.ml").write_text(driver.driver_source(plan, weak))
-        linked = await self._ocamlc(
-            folder, *SILENT, "-o", "driver.byte", f"{HARNESS}.cmo", f"{ANSWER}.cmo", "driver.ml"
-        )
-        if not linked.ok:
-            found = messages.parse(linked.stderr.decode(errors="replace"))
-            raise UnsoundTests(_at_fault("could not be taken apart into assertions", found))
+    async def _build_driver(self, folder: Path, plan: Plan, weak: frozenset[int]) -> bool:
+        (folder / "driver.ml").write_bytes(to_bytes(driver.driver_source(plan, weak)))
+        units = (f"{HARNESS}.cmo", ANSWER_FILE.replace(".ml", ".cmo"), "driver.ml")
+        return (await self._ocamlc(folder, *SILENT, "-o", "driver.byte", *units)).ok
 
     async def _left_types(self, folder: Path) -> dict[int, Type]:
         told = await self._ocamlc(folder, *SILENT, "-i", "driver.ml")
         kinds: dict[int, Type] = {}
         for item in read_signature(told.stdout.decode(errors="replace")):
             index = driver.left_index(item.names[0]) if item.names else None
-            text = (item.value_type or "").replace(f"{ANSWER.capitalize()}.", "").removeprefix("unit -> ")
+            text = (
+                (item.value_type or "")
+                .replace(f"{ANSWER_FILE[:-3].capitalize()}.", "")
+                .removeprefix("unit -> ")
+            )
             if index is not None:
                 try:
                     kinds[index] = parse_type(text)
@@ -270,6 +273,33 @@ class Grading:
 
     def _stop(self, stage: Stage, *found: Diagnostic, limit: Limit | None = None) -> Verdict:
         return Verdict(stage, diagnostics=(*self._warnings, *found), limit=limit)
+
+
+def to_bytes(text: str) -> bytes:
+    """Encode a text that came from bytes of any kind, and any other as well as can be."""
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode(errors="surrogatepass")
+
+
+def _pretends(items: Sequence[Item]) -> Diagnostic | None:
+    name = reserved(items)
+    return (
+        None
+        if name is None
+        else _plain(f"The module {name} has a name that is the judge's: call it otherwise.")
+    )
+
+
+def _span(source: bytes, start: int, end: int) -> Span:
+    return Span(_position(source, start), _position(source, end))
+
+
+def _position(source: bytes, offset: int) -> Position:
+    line_start = source.rfind(b"\n", 0, offset) + 1
+    column = len(source[line_start:offset].decode(errors="replace"))
+    return Position(source.count(b"\n", 0, offset) + 1, column)
 
 
 def _plain(message: str) -> Diagnostic:

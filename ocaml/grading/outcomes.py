@@ -8,7 +8,7 @@ from ocaml.compiler import Workbench, run_folder
 from ocaml.sandbox import Execution
 from ocaml.verdict import Limit
 
-CLAIM_SECONDS = 2.0  # how long one assertion may take
+CLAIM_SECONDS = 3.0  # how long one assertion may take
 RESULT_FILE = "ocamler_result"
 RESULT_BYTES = 32 * 1024 * 1024  # what is read of the results; the file size limit keeps it near
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ocaml.grading.assertions import Claim
-from ocaml.grading.driver import ANSWER, HARNESS
 from ocaml.grading.outcomes import Result
+from ocaml.grading.scope import ANSWER, HARNESS
 from ocaml.grading.values import comparable, equal, show
 from ocaml.typexpr import Declaration, Type
 from ocaml.verdict import Assertion, Outcome

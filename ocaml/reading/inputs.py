@@ -156,7 +156,7 @@ def _by_place(text: str, asked: Asked) -> str:
         try:
             return compose(_placed(values, needed, asked), asked)[0]
         except NotOCaml as problem:
-            reasons.insert(0, str(problem))
+            reasons.append(str(problem))
     raise NotOCaml(reasons[0] if reasons else _no_value(text))
 
 

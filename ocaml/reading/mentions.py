@@ -14,11 +14,11 @@ __all__ = ["leading_value", "mentions", "stated"]
 
 def mentions(line: str, number: int, asked: Asked) -> Iterator[Draft]:
     """Find the examples on a line of prose."""
-    found = [*_in_spans(line, number, asked), *_after_spans(line, number, asked)]
-    if not found and asked.names:
-        whole = stated(_bare(line), number, asked)
-        found = [whole] if whole else []
-    yield from found
+    whole = stated(_bare(line), number, asked) if asked.names else None
+    if whole is not None:
+        yield whole
+    yield from _in_spans(line, number, asked)
+    yield from _after_spans(line, number, asked)
 
 
 def stated(text: str, number: int, asked: Asked) -> Draft | None:
@@ -41,7 +41,7 @@ def leading_value(text: str) -> str | None:
     literal, end = found
     value, rest = text[:end].strip(), text[end:]
     if isinstance(literal, Word) and re.fullmatch(r"-?\d[\d_]*\.", value) and not rest.startswith("`"):
-        value = value[:-1]
+        value, rest = value[:-1], f".{rest}"
     if isinstance(literal, Word) and literal.text[0].isalpha() and literal.text not in {"true", "false"}:
         return None
     return value if _REMARK.match(rest) else None

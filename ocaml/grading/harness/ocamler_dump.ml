@@ -79,20 +79,22 @@ let tokens value =
   go 0 [ value ];
   Buffer.contents out
 
-let run claims =
-  let first = if Array.length Sys.argv > 1 then int_of_string Sys.argv.(1) else 0 in
-  let result = open_out_gen [ Open_wronly; Open_append; Open_creat ] 0o600 "ocamler_result" in
-  let say line =
-    output_string result (line ^ "\n");
-    flush result
-  in
-  for index = first to Array.length claims - 1 do
+let first = if Array.length Sys.argv > 1 then int_of_string Sys.argv.(1) else 0
+let result = open_out_gen [ Open_wronly; Open_append; Open_creat ] 0o600 "ocamler_result"
+
+let say line =
+  output_string result (line ^ "\n");
+  flush result
+
+let claim index thunk =
+  if index >= first then begin
     say (Printf.sprintf "begin %d" index);
     let started = Sys.time () in
     let ended word rest = say (Printf.sprintf "%s %d %.6f%s" word index (Sys.time () -. started) rest) in
-    match tokens (claims.(index) ()) with
+    match tokens (thunk ()) with
     | text -> ended "value" text
     | exception Out_of_memory -> ended "limit" " memory"
     | exception error -> ended "raised" (" " ^ hex (Printexc.to_string error))
-  done;
-  say "done"
+  end
+
+let finish () = say "done"

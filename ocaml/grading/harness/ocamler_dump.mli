@@ -16,5 +16,8 @@ val repr : 'a -> Obj.t
 val block : (unit -> unit) -> Obj.t
 (** [true] when the thunk returns or exits with code 0, [false] when an assertion in it fails. *)
 
-val run : (unit -> Obj.t) array -> unit
-(** Runs the claims in order, from the one that the first command-line argument names. *)
+val claim : int -> (unit -> Obj.t) -> unit
+(** Runs one claim, unless the first command-line argument says to begin with a later one. *)
+
+val finish : unit -> unit
+(** Says that all were run. *)

@@ -1,0 +1,95 @@
+"""What the tests see: everything the answer offers, with the standard library as it was.
+
+A name of the standard library means the standard library's, whatever the answer redefines, unless it is
+the function under test.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ocaml.grading.assertions import Suite
+from ocaml.interface import VALUES, Item, Standard, quoted
+from ocaml.problem import Signature
+
+ANSWER = "ocamler_answer"
+ANSWER_FILE = f"{ANSWER}.ml"
+TESTS_FILE = "tests.ml"
+HARNESS = "ocamler_dump"
+RESERVED = "Ocamler_"
+"""How the judge's own modules begin; no answer may define one."""
+
+# What assertions are made of is never the answer's.
+_NEVER = {"not", "compare", "ignore", "raise", "raise_notrace", "exit", "at_exit", "failwith", "invalid_arg"}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """OCaml to put in front of the tests, and the names in it that are the answer's."""
+
+    prelude: str
+    answer_names: frozenset[str]
+
+
+def scope(
+    items: Sequence[Item], standard: Standard, suite: Suite, asked: Signature | None, *, generous: bool
+) -> Scope:
+    """Build the scope; a ``generous`` one leaves the answer's meaning to names that the tests mention."""
+    values = {item.names[0] for item in items if item.keyword in VALUES}
+    modules = {name for item in items if item.keyword == "module" for name in item.names}
+    others = {name for item in items if item.keyword in {"exception", "class"} for name in item.names}
+    kept_values = {name for name in values if name in standard.values}
+    kept_modules = modules & standard.modules
+    named = suite.mentions & ((values - kept_values) | (modules - kept_modules))
+    if asked is not None:
+        kept_values.discard(asked.name)
+    elif not generous:
+        kept_values -= suite.heads - _NEVER - _operators(standard)
+    if generous or (asked is None and not named):
+        kept_values -= suite.mentions - _NEVER - _operators(standard)
+        kept_modules -= suite.mentions - {"Stdlib"}
+    return Scope(
+        _prelude(kept_values, kept_modules, standard),
+        frozenset(values - kept_values | modules - kept_modules | others),
+    )
+
+
+def reserved(items: Sequence[Item]) -> str | None:
+    """Return a module of the answer that would pass for one of the judge's."""
+    names = (name for item in items if item.keyword == "module" for name in item.names)
+    return next((name for name in names if name.startswith(RESERVED)), None)
+
+
+def asked_source(asked: Signature) -> str:
+    """A program that type-checks when the answer's function has the type asked for."""
+    variables = sorted(set(_variables(asked.type or "")))
+    quantified = f"{' '.join(variables)}. " if variables else ""
+    return (
+        f"open {ANSWER.capitalize()}\nlet ocamler_asked : {quantified}{asked.type} = {quoted(asked.name)}\n"
+    )
+
+
+def _prelude(values: set[str], modules: set[str], standard: Standard) -> str:
+    kept = [_kept_value(name, standard) for name in sorted(values)]
+    kept += [
+        f"module {name} = {'Stdlib' if name == 'Stdlib' else f'Stdlib.{name}'}" for name in sorted(modules)
+    ]
+    kept += [f"module Ocamler_h = {HARNESS.capitalize()}", f"let exit = {HARNESS.capitalize()}.exit"]
+    # One line, so that the tests begin on the second.
+    inside = " ".join(" ".join(item.split()) for item in kept)
+    return f"module Ocamler_kept = struct {inside} end open {ANSWER.capitalize()} open Ocamler_kept"
+
+
+def _kept_value(name: str, standard: Standard) -> str:
+    declared = standard.values[name]
+    if declared.startswith("external"):
+        return declared  # `&&` must stay lazy: copying the value would not do
+    return f"let {quoted(name)} = Stdlib.{quoted(name)}"
+
+
+def _operators(standard: Standard) -> set[str]:
+    return {name for name in standard.values if not (name[0].isalpha() or name[0] == "_")}
+
+
+def _variables(text: str) -> list[str]:
+    return re.findall(r"(?<![\w'])'[a-z_]\w*", text)
