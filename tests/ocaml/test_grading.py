@@ -40,7 +40,7 @@ async def test_a_wrong_value_is_shown_beside_the_expected_one(judge: PlainJudge)
         ("(Obj.magic 0).(0)", Outcome.RAISED, None),
         ("(while true do print_string (String.make 9999 'x') done; 3)", Outcome.LIMIT, Limit.OUTPUT),
         (
-            "(let l = ref [] in while true do l := Bytes.make 99999 'x' :: !l done; 3)",
+            "(let l = ref [] in while true do l := Bytes.make 9_999_999 'x' :: !l done; 3)",
             Outcome.LIMIT,
             Limit.MEMORY,
         ),
