@@ -77,7 +77,7 @@ def _prelude(values: set[str], modules: set[str], standard: Standard) -> str:
     kept += [f"module Ocamler_h = {HARNESS.capitalize()}", f"let exit = {HARNESS.capitalize()}.exit"]
     # One line, so that the tests begin on the second.
     inside = " ".join(" ".join(item.split()) for item in kept)
-    return f"module Ocamler_kept = struct {inside} end open {ANSWER.capitalize()} open Ocamler_kept"
+    return f"module Ocamler_kept = struct {inside} end open {ANSWER.capitalize()} open Ocamler_kept;;"
 
 
 def _kept_value(name: str, standard: Standard) -> str:

@@ -27,7 +27,7 @@ def describes(text: str) -> bool:
     """Whether a text says what an input looks like ("a list of integers"), instead of giving one."""
     if not text or _TYPE_WORDS.match(text) or re.match(r"[A-Za-z_]\w*\s*[:=]\s*(?:an?|the)\s", text):
         return True
-    if re.match(r"(?i:an?|the|two|one|three|any|no)\s|some\s", text):  # not OCaml's `Some (1, 2)`
+    if re.match(r"(?:(?i:an?|the|two|one|three|any|no)|some)\s+[A-Za-z]", text):  # not OCaml's `Some x`
         return True
     words = re.findall(r"[A-Za-z']+", re.sub(r"\"[^\"]*\"|'[^']*'", " ", text))
     return len(words) >= 4 and not re.match(r"[\w.]+\s*[=:(]|[\[({\"'\d-]", text)

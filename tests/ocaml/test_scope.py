@@ -87,6 +87,8 @@ async def test_an_answer_that_is_right_is_accepted(judge: PlainJudge, answer: st
         ("let f x = 2 * x", "let () = Random.self_init ()\nlet x = Random.int 1000\nlet () = assert (f x = x * 2)"),
         ("let fill r = r := 2 let f x = x", "let r = ref 0\nlet () = fill r\nlet () = assert (f 2 = !r)"),
         ("let f x = x + 1", "let e = 6\nlet () = assert (f 5 = e)\nlet e = 9\nlet () = assert (f 8 = e)"),
+        ("let f x = x", "assert (f 1 = 1)"),
+        ("let f x = x", "assert (f 1 = 1);;\nassert (f 2 = 2);;"),
         ("let f x = x", "let () = begin (let x = 1 in assert (f x = 1)) end"),
         ("let f x = x", "let () = begin begin let x = 1 in assert (f x = 1); assert (f 2 = x + 1) end end"),
         ("let f x = x", "let () = ( (* why *) let x = 1 in assert (f x = 1))"),
