@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from app.exits import Exit
@@ -24,7 +25,10 @@ _GIB = 1024**3
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the examination; ``code`` is what the command exits with when it is not well."""
+    """One line of the examination; ``code`` is what the command exits with when it is not well.
+
+    ``found`` is an error's own sentence where there is one, which ends in what to do; else ``mend`` says it.
+    """
 
     subject: str
     ok: bool
@@ -47,8 +51,7 @@ def _ocaml(settings: Settings) -> Iterator[Finding]:
     try:
         toolchain = find()
     except OCamlError as error:
-        what, _, mend = str(error).partition(": ")
-        yield Finding("OCaml", False, what, mend, Exit.TOOLCHAIN)
+        yield Finding("OCaml", False, str(error), code=Exit.TOOLCHAIN)
         return
     yield Finding("OCaml", True, f"{toolchain.version}, {toolchain.ocamlc}")
     yield from asyncio.run(_judge(settings))
@@ -102,8 +105,7 @@ def _models(settings: Settings) -> Iterator[Finding]:
     try:
         model = store.resolve(settings.model or None)
     except ModelError as error:
-        what, _, mend = str(error).rstrip(".").rpartition(": ")
-        yield Finding("model", False, what or str(error), mend, Exit.MODEL)
+        yield Finding("model", False, str(error), code=Exit.MODEL)
         return
     yield Finding("model", True, f"{model.name}, {model.size / _GIB:.1f} GiB, {model.licence}")
 
@@ -130,6 +132,6 @@ def _python() -> Finding:
     return Finding("Python", True, f"{sys.version.split()[0]}, {sys.executable}")
 
 
-def _free(path: "Any") -> str:
+def _free(path: Path) -> str:
     place = next((p for p in (path, *path.parents) if p.exists()), path)
     return f"{shutil.disk_usage(place).free / _GIB:.0f} GiB"

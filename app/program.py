@@ -38,9 +38,9 @@ def problem_program(problem: Problem, code: str) -> str:
     own = split(code)
     same = {_key(phrase) for phrase in given if phrase.defines}
     code = _without(code, [phrase for phrase in own if phrase.defines and _key(phrase) in same])
-    renewed = {
-        name for phrase in own if phrase.defines and _key(phrase) not in same for name in _slots(phrase)
-    }
+    slots = {slot for phrase in given for slot in _slots(phrase)}
+    anew = [phrase for phrase in own if phrase.defines and _key(phrase) not in same]
+    renewed = {slot for phrase in anew for slot in _slots(phrase)} & slots
     front: list[str] = []
     behind: list[str] = []
     for phrase in given:

@@ -52,18 +52,20 @@ def read_problem(path: Path | str, *, stdin: BinaryIO | None = None) -> Problem:
     """Read a problem from a file, or from standard input for ``-``. Raises ProblemError."""
     if str(path) == "-":
         source = stdin if stdin is not None else sys.stdin.buffer
-        return parse_problem(_decoded(source.read(MOST_BYTES + 1), "the standard input"), id="stdin")
-    return parse_problem(_decoded(_bytes(Path(path)), str(path)), id=Path(path).stem)
+        what, name, data = "The standard input", "stdin", source.read(MOST_BYTES + 1)
+    else:
+        what, name, data = str(path), Path(path).stem, _bytes(Path(path))
+    return _problem(_checked(_decoded(data, what), what), name, what)
 
 
 def parse_problem(text: str, *, id: str) -> Problem:  # noqa: A002 - the field's name
     """Read a problem from its text. Raises ProblemError."""
-    return _problem(_checked(text, id), id)
+    return _problem(_checked(text, id), id, id)
 
 
 def parse_row(row: Mapping[str, object]) -> Problem:
     """Read a dataset row (``prompt`` or its like, ``tests``, ``signature``). Raises ProblemError."""
-    name = next((str(row[key]) for key in ("id", "task_id", "name") if row.get(key) not in {None, ""}), "row")
+    name = next((str(row[key]) for key in ("id", "task_id", "name") if row.get(key) not in (None, "")), "row")
     prompt = _text(row, name, "prompt", "statement", "problem", "question", "description")
     header = _text(row, name, "signature")
     function = _text(row, name, "function", "entry_point", "function_name")
@@ -72,9 +74,9 @@ def parse_row(row: Mapping[str, object]) -> Problem:
             f'Row {name} has no text under "prompt", "statement", "problem" or "question": add it.'
         )
     asked = _row_signature(header or function, name) if header or " " in function.strip() else None
-    problem = _problem(
-        _checked(prompt, name) if prompt.strip() else "", name, asked=asked, name=function.strip()
-    )
+    what = f"Row {name}"
+    text = _checked(prompt, what) if prompt.strip() else ""
+    problem = _problem(text, name, what, asked=asked, function=function.strip())
     return Problem(
         id=name,
         statement=problem.statement,
@@ -111,7 +113,6 @@ def _too_big(what: str, size: int) -> str:
 
 
 def _decoded(data: bytes, what: str) -> str:
-    what = what[:1].upper() + what[1:] if what.startswith("the ") else what
     if data[:2] in {b"\xff\xfe", b"\xfe\xff"}:
         raise ProblemError(f"{what} is UTF-16: save it as UTF-8.")
     if b"\0" in data:
@@ -132,36 +133,38 @@ def _decoded(data: bytes, what: str) -> str:
         ) from None
 
 
-def _checked(text: str, name: str) -> str:
+def _checked(text: str, what: str) -> str:
     """Refuse what can be no problem; return the text with plain line ends."""
     size = len(text)
     if size > MOST_BYTES:
-        raise ProblemError(_too_big(name, size))
+        raise ProblemError(_too_big(what, size))
     if "\0" in text:
         raise ProblemError(
-            f"{name} is binary (character {text.index(chr(0))} is NUL): give a text with a problem."
+            f"{what} is binary (character {text.index(chr(0))} is NUL): give a text with a problem."
         )
     if not text.strip("\ufeff \t\r\n\f\v"):
-        raise ProblemError(f"{name} is empty: write the problem into it.")
+        raise ProblemError(f"{what} is empty: write the problem into it.")
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _problem(
     text: str,
-    id: str,  # noqa: A002 - the field's name
+    name: str,
+    what: str,
     *,
     asked: Signature | None = None,
-    name: str = "",
+    function: str = "",
 ) -> Problem:
+    """Read a text; errors speak of it as ``what``."""
     try:
-        reading = read(text, asked=asked, name=name)
+        reading = read(text, asked=asked, name=function)
     except SignatureError as error:
-        raise ProblemError(f"{id}: {error}.") from None
-    _refuse_contradiction(reading, id)
+        raise ProblemError(f"{what}: {error}.") from None
+    _refuse_contradiction(reading, what)
     if reading.signature is None and not any(character.isalnum() for character in text):
-        raise ProblemError(f"{id} has no words and no code: write the problem into it.")
+        raise ProblemError(f"{what} has no words and no code: write the problem into it.")
     return Problem(
-        id=id,
+        id=name,
         statement=reading.statement,
         signature=reading.signature,
         definitions=reading.definitions,

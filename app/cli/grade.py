@@ -4,13 +4,14 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
     from ocaml.judge import Judge
     from ocaml.problem import Signature
+    from ocaml.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,46 +110,51 @@ def _grade_rows(path: Path, workers: int | None) -> int:
 
 
 async def _print_verdicts(judge: "Judge", rows: list[_Row], workers: int) -> int:
+    """Print a JSON line a row; return how many could not be judged."""
     import json
 
     refused = 0
     async with aclosing(_in_order(judge, rows, workers)) as graded:
-        async for verdict in graded:
-            refused += "error" in verdict
-            click.echo(json.dumps(verdict))
+        async for row, outcome in graded:
+            if isinstance(outcome, str):
+                refused += 1
+                click.echo(json.dumps({"id": row.id, "error": outcome}))
+            else:
+                click.echo(json.dumps({"id": row.id, **outcome.to_json()}))
     return refused
 
 
-async def _in_order(judge: "Judge", rows: list[_Row], workers: int) -> AsyncGenerator[dict[str, Any], None]:
-    """Judge ``workers`` rows at a time and give the verdicts in the order of the rows."""
+async def _in_order(
+    judge: "Judge", rows: list[_Row], workers: int
+) -> "AsyncGenerator[tuple[_Row, Verdict | str], None]":
+    """Judge ``workers`` rows at a time; give each with its verdict, or why there is none, in the rows' order."""
     import asyncio
 
     free = asyncio.Semaphore(workers)
 
-    async def one(row: _Row) -> dict[str, Any]:
+    async def one(row: _Row) -> "Verdict | str":
         async with free:
             return await _verdict(judge, row)
 
     tasks = [asyncio.create_task(one(row)) for row in rows]
     try:
-        for task in tasks:
-            yield await task
+        for row, task in zip(rows, tasks, strict=True):
+            yield row, await task
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _verdict(judge: "Judge", row: _Row) -> dict[str, Any]:
+async def _verdict(judge: "Judge", row: _Row) -> "Verdict | str":
     from ocaml.errors import UnsoundTests
 
     if not row.tests.strip():
-        return {"id": row.id, "error": "The row has no tests."}
+        return "The row has no tests: give assertions."
     try:
-        verdict = await judge.grade(row.code, row.tests, asked=row.asked)
+        return await judge.grade(row.code, row.tests, asked=row.asked)
     except UnsoundTests as error:
-        return {"id": row.id, "error": str(error)}
-    return {"id": row.id, **verdict.to_json()}
+        return str(error)
 
 
 def _rows(text: str) -> Iterator[_Row]:

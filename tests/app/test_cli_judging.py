@@ -196,6 +196,7 @@ class TestGrade:
         ran = ocamler("grade", "--jsonl", "-", stdin="\n".join(map(json.dumps, rows)))
         bad, good = map(json.loads, ran.stdout.splitlines())
         assert ran.returncode == 2
+        conforms("refused", bad)
         assert "do not parse" in bad["error"]
         assert good["stage"] == "pass"
 

@@ -18,7 +18,17 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "run_length.md"
 @pytest.mark.slow
 def test_the_readmes_example_is_solved_by_the_real_model(tmp_path: Path) -> None:
     """Weights stay where users have them, so that they are fetched once."""
-    command = [sys.executable, "-P", "-m", "app", "solve", str(EXAMPLE), "--json", "--model", "qwen2.5-coder-1.5b"]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "app",
+        "solve",
+        str(EXAMPLE),
+        "--json",
+        "--model",
+        "qwen2.5-coder-1.5b",
+    ]
     settings = {**os.environ, "OCAMLER_CONFIG": str(tmp_path / "config.toml")}
     ran = subprocess.run(command, env=settings, capture_output=True, text=True, check=False, timeout=1500)
     assert ran.returncode == 0, ran.stderr
