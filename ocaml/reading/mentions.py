@@ -61,7 +61,7 @@ _RAISING = re.compile(
 )
 _REMARK = re.compile(
     r"`{0,2}\s*+(?:\*\))?\s*+"
-    r"(?:$|[.;!)](?![\w'])|,(?!\s*[`\d])|[(#`]|//|--|—|–|:\s*$|(?:because|since|as|and|but|while|whereas)\b)"
+    r"(?:$|[.;!)](?![\w'])|,(?!\s*`?[\d\[(\"'-])|[(#`]|//|--|—|–|:\s*$|(?:because|since|as|and|but|while|whereas)\b)"
 )
 _LEAD = re.compile(
     r"\s*+(?:>\s*+)?(?:(?:[-*+•]|\d+[.)])\s++)?"

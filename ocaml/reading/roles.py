@@ -75,14 +75,7 @@ def sort_blocks(
     return found
 
 
-_GIVEN = {
-    PhraseKind.TYPE,
-    PhraseKind.EXCEPTION,
-    PhraseKind.MODULE,
-    PhraseKind.OPEN,
-    PhraseKind.INCLUDE,
-    PhraseKind.CLASS,
-}
+_GIVEN = {PhraseKind.TYPE, PhraseKind.EXCEPTION, PhraseKind.MODULE, PhraseKind.CLASS}
 
 
 def _role(phrase: Phrase, asked: set[int], stubs: set[int], names: frozenset[str], *, typed: bool) -> Role:
@@ -90,6 +83,8 @@ def _role(phrase: Phrase, asked: set[int], stubs: set[int], names: frozenset[str
         return Role.HEADER
     if phrase.kind in _GIVEN:
         return Role.DEFINITION
+    if phrase.kind in {PhraseKind.OPEN, PhraseKind.INCLUDE}:
+        return Role.DEFINITION if typed else Role.CODE
     given = phrase.kind is PhraseKind.LET and phrase.defines and id(phrase) not in stubs
     if not given or not names.isdisjoint(phrase.names) or not names.isdisjoint(phrase.words):
         return Role.CODE

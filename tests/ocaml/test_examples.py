@@ -45,7 +45,7 @@ NOTATIONS = {
     "a doctest that raises": (INT + ">>> f 0\nException: Not_found.\n", ["(try ignore (f 0); false with Not_found -> true)"]),
     "an equation on a line": (INT + "f 1 = 2\n", ["f 1 = 2"]),
     "an equation in a list": (INT + "- `f 1 = 2`\n2. f 2 = 3\n", ["f 1 = 2", "f 2 = 3"]),
-    "equations in a sentence": (INT + "For example `f 1 = 2`, and `f 2 = 3`.", ["f 1 = 2", "f 2 = 3"]),
+    "equations in a sentence": (INT + "For example `f 1 = 2`, and `f 2 = 3`; `f 3` is `4`, `f 4` is `5`.", ["f 1 = 2", "f 2 = 3", "f 3 = 4", "f 4 = 5"]),
     "arrows": (INT + "f 1 => 2\nf 2 -> 3\n`f 3` → `4`\n", ["f 1 = 2", "f 2 = 3", "f 3 = 4"]),
     "words": (
         INT + "`f 1` returns `2`. `f 2` should return 3, and f 3 is not said.\nf 4 evaluates to 5.\n`f 5` gives `6`",
@@ -132,6 +132,7 @@ NONE = {
     "a law": INT + "`f x = 2 * x`, f x -> x + x, and `f (x + y) = f x + f y`.",
     "a type": INT + "`f : int -> int` and `val f : int -> int`",
     "a negation": INT + "`f 1` is not `2`.",
+    "one of several values": INT + "`f 1` is `2`, `3` or `4`.",
     "another function": INT + "`g 1 = 2`; >>> g 1 gives 2.",
     "arithmetic": INT + "1 + 1 = 2\n\n>>> 1 + 1\n2\n",
     "a map of letters": "`val f : string -> string`\n\n'a' -> 'b'\n",
