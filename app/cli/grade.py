@@ -127,7 +127,7 @@ async def _print_verdicts(judge: "Judge", rows: list[_Row], workers: int) -> int
 async def _in_order(
     judge: "Judge", rows: list[_Row], workers: int
 ) -> "AsyncGenerator[tuple[_Row, Verdict | str], None]":
-    """Judge ``workers`` rows at a time; give each with its verdict, or why there is none, in the rows' order."""
+    """Judge ``workers`` rows at a time; give each, in order, with its verdict or why there is none."""
     import asyncio
 
     free = asyncio.Semaphore(workers)

@@ -193,12 +193,10 @@ class TestBadProblems:
         self, ocamler: Any, tmp_path: Path, text: bytes, words: str
     ) -> None:
         (tmp_path / "p.md").write_bytes(text)
-        started = time.monotonic()
         ran = ocamler("solve", "p.md", "--model", "nosuch")
         assert (ran.returncode, ran.stdout) == (2, "")
         assert len(ran.stderr.splitlines()) == 1
         assert words in ran.stderr
-        assert time.monotonic() - started < 30
 
     @pytest.mark.parametrize("path", ["nosuch.md", "."])
     def test_a_file_that_is_none_too(self, ocamler: Any, path: str) -> None:

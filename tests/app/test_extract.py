@@ -1,5 +1,3 @@
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -165,27 +163,3 @@ def test_any_reply_is_taken_without_an_error(pieces: list[str]) -> None:
 def test_any_text_at_all_is_taken_without_an_error(text: str) -> None:
     extract(text, ADD)
     extract(fenced(text), SIZE)
-
-
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "let add a b = a\n",
-        "```ocaml\nlet x = 1\n```\n",
-        "let x = (",
-        "a ",
-        "   ",
-        "\n",
-        "# let x = 1;;\n- : int\n",
-        "`let x = 1` ",
-        '"',
-    ],
-)
-def test_time_grows_with_the_length_only(piece: str) -> None:
-    def seconds(times: int) -> float:
-        began = time.process_time()
-        extract(piece * times, SIZE)
-        return time.process_time() - began
-
-    seconds(10)
-    assert seconds(4_000) < 12 * (seconds(1_000) + 0.02)

@@ -1,5 +1,3 @@
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,14 +106,3 @@ def test_tokens_and_blanks_are_the_whole_text(text: str) -> None:
         assert text[token.start : token.end] == token.text
         at = token.end
     assert not text[at:].strip()
-
-
-@pytest.mark.parametrize("piece", ['(* " ', "(*", '"', "{a|", "'", "(* ok *)", "\\"])
-def test_time_grows_with_the_length_only(piece: str) -> None:
-    def seconds(times: int) -> float:
-        began = time.process_time()
-        lex(piece * times)
-        return time.process_time() - began
-
-    seconds(100)
-    assert seconds(40_000) < 20 * (seconds(8_000) + 0.01)

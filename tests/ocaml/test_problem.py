@@ -1,5 +1,4 @@
 import io
-import time
 from pathlib import Path
 
 import pytest
@@ -198,13 +197,11 @@ def test_a_path_that_leads_nowhere_or_to_a_folder_is_told(tmp_path: Path) -> Non
         read_problem("a\0b")
 
 
-def test_ten_megabytes_are_refused_at_once_with_their_size(tmp_path: Path) -> None:
+def test_ten_megabytes_are_refused_with_their_size(tmp_path: Path) -> None:
     path = tmp_path / "big.md"
     path.write_bytes(b"f 1 = 2\n" * (10 * MOST_BYTES // 8))
-    began = time.perf_counter()
     with pytest.raises(ProblemError, match=r"has 10,485,760 bytes, more than the 1,048,576"):
         read_problem(path)
-    assert time.perf_counter() - began < 1
 
 
 def test_a_dash_reads_the_standard_input() -> None:
@@ -301,27 +298,3 @@ def test_any_text_is_a_problem_or_a_sentence(pieces: list[str]) -> None:
         sentences, examples = list(problem.unread), problem.examples
     assert not any("\n" in sentence for sentence in sentences)
     assert all(example.assertion and example.line for example in examples)
-
-
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "assert (f 1 = 2)\n",
-        "let t = 1\nassert (f t = 2)\n",
-        ">>> f 1\n2\n",
-        "`f 1` ",
-        "Input: ",
-        "| 1 | 2 |\n",
-        "f (",
-        "    ",
-    ],
-)
-def test_time_grows_with_the_length_only(piece: str) -> None:
-    def seconds(times: int) -> float:
-        text = "`let f (x : int) : int`\n```ocaml\n" + piece * times
-        began = time.process_time()
-        parse_problem(text, id="p")
-        return time.process_time() - began
-
-    seconds(10)
-    assert seconds(2_000) < 12 * (seconds(500) + 0.02)
