@@ -142,6 +142,10 @@ def _block(text: str, *, closed: bool) -> _Block:
         kept = [phrase for phrase in phrases if phrase.kind is not PhraseKind.EXPRESSION]
         code = "\n".join(code[phrase.start : phrase.end] for phrase in kept) if kept else code
         phrases = tuple(split_phrases(code))
+    if any(phrase.kind is PhraseKind.VAL for phrase in phrases):  # a header repeated; no .ml may hold one
+        kept = [phrase for phrase in phrases if phrase.kind is not PhraseKind.VAL]
+        code = "\n".join(code[phrase.start : phrase.end] for phrase in kept) if kept else code
+        phrases = tuple(split_phrases(code))
     return _Block(code, phrases, closed)
 
 

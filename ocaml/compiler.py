@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ocaml.diagnostics import Diagnostic, Kind, Position, Severity, Span, messages
@@ -22,6 +22,7 @@ from ocaml.verdict import Limit, Stage, Verdict
 COMPILER_LIMITS = Limits(seconds=10.0, memory_bytes=2048 * MIB, output_bytes=MIB, file_bytes=256 * MIB)
 
 PROGRAM = "ocamler.byte"  # what a source is linked to; like the run's folder, no source is called so
+TREE_LIMITS = replace(COMPILER_LIMITS, output_bytes=64 * MIB)  # a parse tree is a hundred times its source
 LEAST_FREE = MIB  # bytes on the disk of temporary files below which the compiler can't be believed
 SILENT = ("-w", "-a")  # the compiler's flags for no warnings
 
@@ -49,13 +50,19 @@ class Workbench:
 
     async def ocamlc(self, folder: Path, *arguments: str) -> Execution:
         """Run ``ocamlc`` under limits of its own."""
-        return await self._run([self.toolchain.ocamlc, *arguments], folder)
+        return await self._run([self.toolchain.ocamlc, *arguments], folder, COMPILER_LIMITS)
+
+    async def parse_tree(self, folder: Path, name: str) -> Execution:
+        """Have the compiler parse a file; the tree is on stderr."""
+        flags = (*SILENT, "-stop-after", "parsing", "-dparsetree")
+        return await self._run([self.toolchain.ocamlc, *flags, *file_arguments(name)], folder, TREE_LIMITS)
 
     async def dependencies(self, folder: Path, names: Sequence[str]) -> dict[str, set[str]]:
         """Return for each file the capitalised module names it mentions; empty without ``ocamldep``."""
         if self.toolchain.ocamldep is None:
             return {}
-        told = await self._run([self.toolchain.ocamldep, "-modules", *map(_argument, names)], folder)
+        command: list[str | Path] = [self.toolchain.ocamldep, "-modules", *map(_argument, names)]
+        told = await self._run(command, folder, COMPILER_LIMITS)
         lines = (line.rpartition(":") for line in told.stdout.decode(errors="replace").splitlines())
         return {Path(name).name: set(modules.split()) for name, _, modules in lines}
 
@@ -87,10 +94,8 @@ class Workbench:
 
     async def parses_to_nothing(self, folder: Path, name: str) -> bool:
         """Whether a file that the compiler accepts holds no item at all."""
-        tree = await self.ocamlc(
-            folder, "-w", "-a", "-stop-after", "parsing", "-dparsetree", *file_arguments(name)
-        )
-        return tree.ok and tree.stderr.strip() in {b"[]", b"[\n]", b""}
+        tree = await self.parse_tree(folder, name)
+        return tree.ok and tree.stderr.strip() in {b"[]", b""}
 
     async def run_bytecode(
         self,
@@ -134,9 +139,9 @@ class Workbench:
         typed = await self.ocamlc(folder, "-w", "-a", "-c", *file_arguments(name))
         return Stage.LINK if typed.ok else Stage.TYPE
 
-    async def _run(self, command: Sequence[str | Path], folder: Path) -> Execution:
+    async def _run(self, command: Sequence[str | Path], folder: Path, limits: Limits) -> Execution:
         surroundings = environment(self.toolchain)
-        told = await execute(command, cwd=folder, environment=surroundings, limits=COMPILER_LIMITS)
+        told = await execute(command, cwd=folder, environment=surroundings, limits=limits)
         if not told.ok and shutil.disk_usage(folder).free < LEAST_FREE:
             # Never a verdict on the code: the compiler could not write what it made of it.
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder.parent))

@@ -109,11 +109,16 @@ class LlamaBackend:
             token, entropy = drawer.draw(context.logits())
             if vocabulary.ends_turn(token):
                 return Finish.STOP
-            if delta := reply.add(token, entropy, vocabulary.piece(token)):
+            delta = reply.add(token, entropy, vocabulary.piece(token))
+            is_last = left == 1 or context.is_full
+            # Read first, tell then: so the parent wakes while one core draws the next token and the others
+            # idle, and not when all of them compute (on two cores 0.98 of the bare library's speed, now 1.0).
+            is_read = not is_last and context.read([token])
+            if delta:
                 yield delta
-            if left == 1 or context.is_full:
-                break
-            if not context.read([token]):
+            if is_last:
+                return Finish.LENGTH
+            if not is_read:
                 return Finish.CANCELLED
         return Finish.LENGTH
 

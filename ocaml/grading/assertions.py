@@ -108,6 +108,8 @@ class _Reader:
         if expression is not None and self._asserts(expression):
             yield from (step for step in self._flatten(expression, ()) if isinstance(step, Claim))
             yield from self._unit_names(item)
+        elif self._binds_nothing(item) and self._asserts(item):
+            yield self._as_block(f"{self._slice(item)} in ()", item)
         else:
             yield self._piece(item)
 
@@ -115,11 +117,18 @@ class _Reader:
         """Make an item that asserts one claim."""
         expression = _statement(item)
         if expression is not None and self._asserts(expression):
-            text = self._slice(expression)
-            yield Claim(_display(text), text, block=True, mentions=_mentions(expression))
+            yield self._as_block(self._slice(expression), expression)
             yield from self._unit_names(item)
         else:
             yield self._piece(item)
+
+    def _as_block(self, text: str, node: Node) -> Claim:
+        return Claim(_display(self._slice(node)), text, block=True, mentions=_mentions(node))
+
+    def _binds_nothing(self, item: Node) -> bool:
+        """Whether it is ``let () = … and () = …``."""
+        kind = item.kind()
+        return kind is not None and kind.word == "Pstr_value" and not any(_bound(item))
 
     def _unit_names(self, item: Node) -> Iterator[Piece]:
         """``let tests = assert …`` also binds a name."""
@@ -129,7 +138,7 @@ class _Reader:
     def _piece(self, item: Node) -> Piece:
         binds, opens = frozenset(_bound(item)), _opened(item)
         if self._asserts(item):
-            self._asserting |= binds
+            self._asserting |= binds | _modules_of(item)
         self._equality_is_ours &= self._keeps_equality(binds, opens)
         effect = _statement(item) is not None
         return Piece(
@@ -167,7 +176,7 @@ class _Reader:
         parts = node.expressions()
         if word == "Pexp_sequence" and len(parts) == 2:
             return parts[0], parts[1], context
-        if word in _CONTEXT and parts:
+        if word in _CONTEXT and parts and not any(map(self._asserts, parts[:-1])):
             return None, parts[-1], (*context, self._binding(node, parts[-1]))
         if word == "Pexp_constraint" and parts:
             return None, parts[0], context
@@ -242,7 +251,10 @@ class _Reader:
         """Whether something below asserts, raises, or calls a test function that does."""
         if next(node.all("Pexp_assert"), None) is not None:
             return True
-        return any(found.name in self._asserting | _RAISING for found in node.all("Pexp_ident"))
+        calls = (found.name or "" for found in node.all("Pexp_ident"))
+        return any(
+            name in self._asserting | _RAISING or name.split(".")[0] in self._asserting for name in calls
+        )
 
     def _slice(self, node: Node) -> str:
         return self._source[node.start : node.end].decode(errors="surrogateescape")
@@ -302,6 +314,16 @@ def _bound(node: Node) -> Iterator[str]:
             yield from (found.name for found in child.all("Ppat_var") if found.name)
             continue
         yield from _bound(child)
+
+
+def _modules_of(item: Node) -> set[str]:
+    """The module that an item defines."""
+    kind = item.kind()
+    if kind is None or kind.word != "Pstr_module":
+        return set()
+    return {
+        text.strip('"') for child in item.children for text in child.text.split()[:1] if text.startswith('"')
+    }
 
 
 def _opened(node: Node, but: Node | None = None) -> frozenset[str]:

@@ -70,7 +70,9 @@ class Grading:
         if not self.tests.strip():
             return Suite()
         (folder / TESTS_FILE).write_bytes(to_bytes(self.tests))
-        told = await self._ocamlc(folder, *SILENT, "-stop-after", "parsing", "-dparsetree", TESTS_FILE)
+        told = await self.bench.parse_tree(folder, TESTS_FILE)
+        if told.limit is not None:
+            raise UnsoundTests("The tests are too long to be taken apart: split them.")
         text = told.stderr.decode(errors="replace")
         if not told.ok:
             raise UnsoundTests(
@@ -138,7 +140,7 @@ class Grading:
 
     async def _definition(self, folder: Path, name: str) -> Span | None:
         """Where the answer defines a value, as far as its top level shows it."""
-        told = await self._ocamlc(folder, *SILENT, "-stop-after", "parsing", "-dparsetree", ANSWER_FILE)
+        told = await self.bench.parse_tree(folder, ANSWER_FILE)
         for item in reversed(parse_tree(told.stderr.decode(errors="replace"))):
             for place, bound in bound_at(item):
                 if bound == name:

@@ -60,4 +60,8 @@ def best_constant(claims: Sequence[Claim], expected: dict[int, tuple[str, ...]])
 
 
 def _exception(text: str) -> str:
-    return text.replace(f"{ANSWER.capitalize()}.", "").replace(f"{HARNESS.capitalize()}.", "")
+    return (
+        text.replace(f"{ANSWER.capitalize()}.", "")
+        .replace(f"{HARNESS.capitalize()}.", "")
+        .removeprefix("Driver.")
+    )
