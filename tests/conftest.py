@@ -4,10 +4,11 @@ A nano model is a real GGUF file of the Qwen2 architecture, 64 wide, which llama
 milliseconds. With random weights it babbles; with ``says`` its weights make it say a given text.
 """
 
+import asyncio
 import re
 import signal
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
 from pathlib import Path
@@ -80,6 +81,32 @@ def nano(make_nano: Callable[..., Path]) -> Path:
 def endless_nano(make_nano: Callable[..., Path]) -> Path:
     """Return a nano model that never stops."""
     return make_nano(says=[b"ha ha", b" ho ho "], ends="ha ha")
+
+
+@pytest.fixture(scope="module")
+def engine(nano: Path) -> Iterator[Any]:
+    """Yield an engine whose model babbles, shared: a loaded model outlives the loops of the tests."""
+    from models.engines import EngineOptions, open_engine
+
+    engine = open_engine(nano, EngineOptions(context_tokens=32768))
+    yield engine
+    asyncio.run(engine.close())
+
+
+@pytest.fixture
+async def engine_for() -> AsyncIterator[Callable[..., Any]]:
+    """Yield a function that opens an engine with a model file and options; all are closed at the end."""
+    from models.engines import Engine, EngineOptions, open_engine
+
+    opened: list[Engine] = []
+
+    def open_one(path: Path, **options: Any) -> Engine:
+        opened.append(open_engine(path, EngineOptions(**options)))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        await one.close()
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,7 @@ import asyncio
 import math
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,44 +14,18 @@ from models.engines import (
     Completion,
     Delta,
     Engine,
-    EngineOptions,
     Finish,
     Message,
     Role,
     Sampling,
     collect,
-    open_engine,
 )
 from models.errors import EngineError
 
 MakeNano = Callable[..., Path]
 QUESTION = [Message(Role.SYSTEM, "Write OCaml."), Message(Role.USER, "Say something.")]
 GREEDY = Sampling(max_tokens=40)
-ENDLESS = Sampling(max_tokens=1_000_000)
-SLOW_PROMPT = [Message(Role.USER, "é" * 10_000)]  # 20,000 tokens: some ten seconds for a nano model
 NAIVE = "Voilà: naïve → 🐫\n```ocaml\nlet f x = x + 1\n```\n"
-
-
-@pytest.fixture(scope="module")
-def engine(nano: Path) -> Iterator[Engine]:
-    """An engine whose model babbles, shared: a loaded model outlives the loops of the tests."""
-    engine = open_engine(nano, EngineOptions(context_tokens=32768))
-    yield engine
-    asyncio.run(engine.close())
-
-
-@pytest.fixture
-async def engine_for() -> AsyncIterator[Callable[..., Engine]]:
-    """A function that opens engines, all closed at the end."""
-    opened: list[Engine] = []
-
-    def open_one(path: Path, **options: object) -> Engine:
-        opened.append(open_engine(path, EngineOptions(**options)))  # type: ignore[arg-type]
-        return opened[-1]
-
-    yield open_one
-    for one in opened:
-        await one.close()
 
 
 async def complete(
@@ -326,65 +299,6 @@ async def test_the_context_is_at_most_what_the_model_was_trained_for(engine_for,
     engine = engine_for(make_nano(context=128), context_tokens=4096)
     with pytest.raises(EngineError, match="the context holds 128,"):
         await complete(engine, [Message(Role.USER, "word " * 200)])
-
-
-async def test_cancel_ends_a_generation_within_half_a_second(engine_for, endless_nano: Path):
-    engine = engine_for(endless_nano, context_tokens=32768)
-    async with aclosing(engine.generate(QUESTION, sampling=ENDLESS)) as stream:
-        await anext(stream)
-        began = time.monotonic()
-        await engine.cancel()
-        rest = [delta async for delta in stream]
-    assert time.monotonic() - began < 0.5
-    assert rest[-1].finish is Finish.CANCELLED
-    assert (await complete(engine)).tokens
-
-
-async def test_cancel_ends_the_reading_of_a_long_prompt_within_half_a_second(engine: Engine):
-    reading = asyncio.create_task(complete(engine, SLOW_PROMPT))
-    await asyncio.sleep(0.5)
-    began = time.monotonic()
-    await engine.cancel()
-    completion = await reading
-    assert time.monotonic() - began < 0.5
-    assert (completion.text, completion.finish) == ("", Finish.CANCELLED)
-    assert (await complete(engine)).tokens
-
-
-async def test_what_was_read_before_a_cancel_is_not_read_again(engine: Engine):
-    for _ in range(2):
-        reading = asyncio.create_task(complete(engine, SLOW_PROMPT))
-        await asyncio.sleep(0.5)
-        await engine.cancel()
-        completion = await reading
-    assert completion.cached_tokens > 128
-
-
-async def test_leaving_the_stream_cancels_it_and_the_next_caller_need_not_wait(
-    engine_for, endless_nano: Path
-):
-    engine = engine_for(endless_nano, context_tokens=32768)
-    async with aclosing(engine.generate(QUESTION, sampling=ENDLESS)) as stream:
-        await anext(stream)
-    began = time.monotonic()
-    assert (await complete(engine)).tokens
-    assert time.monotonic() - began < 1
-
-
-async def test_cancelling_the_task_cancels_the_generation(engine: Engine):
-    reading = asyncio.create_task(complete(engine, SLOW_PROMPT))
-    await asyncio.sleep(0.3)
-    reading.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await reading
-    began = time.monotonic()
-    assert (await complete(engine)).tokens
-    assert time.monotonic() - began < 2
-
-
-async def test_a_cancel_with_nothing_running_does_nothing(engine: Engine):
-    await engine.cancel()
-    assert (await complete(engine)).finish is not Finish.CANCELLED
 
 
 async def test_callers_take_turns(engine: Engine):
