@@ -8,7 +8,7 @@ import pytest
 
 from ocaml.diagnostics import Kind, Span
 from ocaml.diagnostics.messages import parse_runtime
-from ocaml.toolchain import Toolchain, ToolchainMissing, environment, find
+from ocaml.toolchain import Toolchain, environment
 
 
 def place(span: Span | None) -> dict[str, Any]:
@@ -125,14 +125,6 @@ def test_before_5_2_a_frame_counts_on_over_line_ends() -> None:
     text = 'Fatal error: exception Exit\nRaised at B in file "b.ml", line 5, characters 2-40\n'
     source = "\n\n\n\n  assert (List.length [1] =\n          2)\n"
     assert place(parse_runtime(text, {"b.ml": source})[0].span) == {"start": [5, 2], "end": [6, 12]}
-
-
-@pytest.fixture(scope="module")
-def toolchain() -> Toolchain:
-    try:
-        return find()
-    except ToolchainMissing as missing:
-        pytest.skip(str(missing))
 
 
 PROGRAMS = [

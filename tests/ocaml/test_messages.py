@@ -11,7 +11,7 @@ import pytest
 
 from ocaml.diagnostics import Diagnostic, Kind, Severity, Span
 from ocaml.diagnostics.messages import parse, parse_runtime
-from ocaml.toolchain import Toolchain, ToolchainMissing, Version, environment, find
+from ocaml.toolchain import Toolchain, Version, environment
 
 CORPUS = [json.loads(path.read_text("utf-8")) for path in sorted(Path(__file__).parent.glob("corpus/*.json"))]
 CASES = {case["name"]: case for case in CORPUS}
@@ -304,14 +304,6 @@ def test_a_match_failure_covers_the_word_where_the_source_is_known() -> None:
     text = one("r05", "ocaml", "5.3.0")
     assert place(parse_runtime(text.stderr)[0].span)["end"] == [1, 13]
     assert place(parse_runtime(text.stderr, text.case["files"])[0].span)["end"] == [1, 16]
-
-
-@pytest.fixture(scope="module")
-def toolchain() -> Toolchain:
-    try:
-        return find()
-    except ToolchainMissing as missing:
-        pytest.skip(str(missing))
 
 
 def nearest(version: Version) -> tuple[str, bool]:
