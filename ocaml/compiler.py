@@ -3,18 +3,22 @@
 What both checking and grading stand on; every process is held by ``ocaml.sandbox``.
 """
 
+import asyncio
 import errno
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ocaml.containment import Container, Means, strongest
 from ocaml.diagnostics import Diagnostic, Kind, Position, Severity, Span, messages
 from ocaml.errors import BrokenToolchain
 from ocaml.interface import STANDARD_SOURCE, Standard, read_signature, standard_names
-from ocaml.sandbox import MIB, Execution, Limits, Watcher, execute, scratch_folder
+from ocaml.sandbox import MIB, Execution, Limits, Taker, Watcher, execute
+from ocaml.scratch import scratch_folder
 from ocaml.toolchain import Toolchain, environment
 from ocaml.verdict import Limit, Stage, Verdict
 
@@ -46,6 +50,7 @@ class Workbench:
 
     toolchain: Toolchain
     limits: Limits = field(default_factory=Limits)
+    means: frozenset[Means] | None = None
     _standard: Standard | None = None
 
     async def ocamlc(self, folder: Path, *arguments: str) -> Execution:
@@ -87,7 +92,7 @@ class Workbench:
         if told.ok:
             empty = await self.parses_to_nothing(folder, source.name)
             return Verdict(
-                Stage.EMPTY if empty else Stage.PASS, diagnostics=_empty(found) if empty else found
+                Stage.EMPTY if empty else Stage.PASS, diagnostics=nothing_here(found) if empty else found
             )
         stage = await self.refused_at(folder, source.name, told, linking=True)
         return Verdict(stage, diagnostics=explained(found, told, stage), limit=told.limit)
@@ -102,11 +107,12 @@ class Workbench:
         program: Path,
         *arguments: str,
         limits: Limits,
-        stdin: int = subprocess.DEVNULL,
+        stdin: int | bytes = subprocess.DEVNULL,
         backtrace: bool = False,
         watch: Watcher | None = None,
+        take: Taker | None = None,
     ) -> Execution:
-        """Run a bytecode program in ``run_folder``, which is empty at first.
+        """Run a bytecode program, contained, in ``run_folder``, which is empty at first.
 
         It goes through ``ocamlrun``, so that a folder mounted noexec does not matter.
         """
@@ -114,18 +120,28 @@ class Workbench:
         if backtrace:
             given = surroundings.get("OCAMLRUNPARAM", "")
             surroundings["OCAMLRUNPARAM"] = f"{given},b" if given else "b"
-        runner = self.toolchain.ocamlc.parent / "ocamlrun"
-        command = [runner, program] if runner.exists() else [program]
+        runner = _runner(self.toolchain, program)
         folder = run_folder(program)
         folder.mkdir(exist_ok=True)
+        surroundings["TMPDIR"] = str(folder)
+        container = await self._container(runner)
         return await execute(
-            [*command, *arguments],
+            [runner, program, *arguments],
             cwd=folder,
             environment=surroundings,
             limits=limits,
             stdin=stdin,
             watch=watch,
+            take=take,
+            container=replace(container, readable=(*container.readable, program)),
         )
+
+    async def _container(self, runner: Path) -> Container:
+        """What programs are shut in: the means that are asked for, else the strongest that work here."""
+        seen = (runner, self.toolchain.standard_library)
+        if self.means is not None:
+            return Container(self.means, seen)
+        return await asyncio.to_thread(strongest, runner, seen, trial=("-version",))
 
     async def refused_at(self, folder: Path, name: str, told: Execution, *, linking: bool = False) -> Stage:
         """Ask the compiler again, for less, to learn at which stage it refuses."""
@@ -148,6 +164,17 @@ class Workbench:
         return told
 
 
+def _runner(toolchain: Toolchain, program: Path) -> Path:
+    """The ``ocamlrun`` beside the compiler, or the one that the program itself names in its first line."""
+    runner = toolchain.ocamlc.parent / "ocamlrun"
+    if not runner.exists():
+        with program.open("rb") as file:
+            first = file.readline(4096)
+        if first.startswith(b"#!"):
+            return Path(os.fsdecode(first[2:].strip()))
+    return runner
+
+
 def run_folder(program: Path) -> Path:
     """Where a program of the judge's runs: an empty folder beside it."""
     return program.with_name("ocamler.run")
@@ -157,7 +184,9 @@ def ended_badly(ran: Execution, sources: Mapping[str, bytes]) -> tuple[Diagnosti
     """Say how a program that did not end well ended."""
     if ran.limit is not None:
         return (limit_diagnostic(ran.limit, ran.seconds),)
-    found = messages.parse_runtime(ran.stderr.decode(errors="replace"), sources) if ran.exit_code == 2 else ()
+    # The runtime itself ends a program with 2, or where it can't even raise Out_of_memory by SIGABRT.
+    by_runtime = ran.exit_code in {2, -signal.SIGABRT}
+    found = messages.parse_runtime(ran.stderr.decode(errors="replace"), sources) if by_runtime else ()
     if found:
         return found
     how = (
@@ -189,7 +218,8 @@ def explained(found: tuple[Diagnostic, ...], told: Execution, stage: Stage) -> t
     return (*found, Diagnostic(Severity.ERROR, Kind.OTHER, f"The compiler stopped at {stage.label}: {last}"))
 
 
-def _empty(found: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
+def nothing_here(found: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
+    """Say that a file holds no item."""
     start = Position(1, 0)
     return (*found, Diagnostic(Severity.ERROR, Kind.OTHER, "There is no code here.", Span(start, start)))
 

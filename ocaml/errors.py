@@ -1,6 +1,13 @@
 """What can go wrong in this room: every message is one sentence that ends in what to do."""
 
-__all__ = ["BrokenToolchain", "OCamlError", "ToolchainMissing", "UnsoundTests"]
+__all__ = [
+    "BrokenToolchain",
+    "ContainmentFailed",
+    "OCamlError",
+    "ServerUnavailable",
+    "ToolchainMissing",
+    "UnsoundTests",
+]
 
 
 class OCamlError(Exception):
@@ -17,3 +24,11 @@ class UnsoundTests(OCamlError):
 
 class BrokenToolchain(ToolchainMissing):
     """OCaml is here and does not do what every OCaml does."""
+
+
+class ServerUnavailable(OCamlError):
+    """The check server can't be built or started here; plain compiler processes serve as well, slower."""
+
+
+class ContainmentFailed(OCamlError):
+    """The sandbox of a program did not start: nothing is known of the program."""

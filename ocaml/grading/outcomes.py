@@ -1,16 +1,35 @@
-"""Run the claims of a driver one after another, start again behind one that took the process with it."""
+"""Run the claims of a driver one after another, start again behind one that took the process with it.
 
+The harness in the process tells what each claim did, on a channel of its own, in lines that begin with a
+nonce: it alone knows it, so that an answer that finds the channel has nothing to say there.
+"""
+
+import secrets
 import time
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from ocaml.compiler import Workbench, run_folder
-from ocaml.sandbox import Execution
+from ocaml.compiler import Workbench
+from ocaml.sandbox import MIB, RESULT, Execution, Limits
 from ocaml.verdict import Limit
 
 CLAIM_SECONDS = 3.0  # how long one assertion may take
-RESULT_FILE = "ocamler_result"
-RESULT_BYTES = 32 * 1024 * 1024  # what is read of the results; the file size limit keeps it near
+RESULT_BYTES = 32 * MIB  # what one process may tell of its claims
+DRIVE = "ocamler-claims"  # the argument on which the harness begins by itself
+
+
+@dataclass(frozen=True, slots=True)
+class Attempted:
+    """One process that ran claims: how it ended, what it told, and the nonce that true lines begin with."""
+
+    execution: Execution
+    told: bytes
+    nonce: str
+
+
+Attempt = Callable[[int], Awaitable[Attempted]]
+"""Runs the claims from one on in a process; a claim that takes longer than CLAIM_SECONDS ends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +55,22 @@ class Ran:
     truncated: bool = False
 
 
-async def run_claims(bench: Workbench, program: Path, count: int) -> Ran:
-    """Run ``program`` until each of ``count`` claims has a result or the time of all is used up."""
-    deadline = time.monotonic() + bench.limits.seconds * 3
+async def run_claims(attempt: Attempt, count: int, limits: Limits) -> Ran:
+    """Attempt until each of ``count`` claims has a result or the time of all is used up."""
+    deadline = time.monotonic() + limits.seconds * 3
     ran: Ran | None = None
     first = 0
-    results = run_folder(program) / RESULT_FILE
     while True:
-        results.unlink(missing_ok=True)
-        progress = _Progress(results, min(CLAIM_SECONDS, bench.limits.seconds))
-        limits = replace(
-            bench.limits, seconds=min(bench.limits.seconds, max(0.1, deadline - time.monotonic()))
-        )
-        execution = await bench.run_bytecode(program, str(first), limits=limits, watch=progress.stuck)
-        progress.read()
+        attempted = await attempt(first)
+        execution = attempted.execution
+        progress = Progress(attempted.nonce)
+        progress.feed(attempted.told)
         if ran is None:
             ran = Ran(execution)
         _collect(ran, execution, progress)
         if progress.done or (count and ran.results.keys() >= set(range(count))):
             return ran
-        if progress.begun is None:
+        if progress.begun is None or progress.begun < first:
             ran.started = bool(ran.results)
             return ran
         stuck = progress.begun
@@ -67,7 +82,82 @@ async def run_claims(bench: Workbench, program: Path, count: int) -> Ran:
             return ran
 
 
-def _collect(ran: Ran, execution: Execution, progress: "_Progress") -> None:
+async def attempt_program(bench: Workbench, program: Path, first: int) -> Attempted:
+    """Run a linked driver from claim ``first`` on."""
+    nonce = new_nonce()
+    progress = Progress(nonce, min(CLAIM_SECONDS, bench.limits.seconds))
+    told = bytearray()
+
+    def take(added: bytes) -> None:
+        told.extend(added)
+        progress.feed(added)
+
+    execution = await bench.run_bytecode(
+        program,
+        DRIVE,
+        str(first),
+        RESULT,
+        limits=bench.limits,
+        stdin=f"{nonce}\n".encode(),
+        watch=progress.stuck,
+        take=take,
+    )
+    return Attempted(execution, bytes(told), nonce)
+
+
+def new_nonce() -> str:
+    """A word that nobody guesses."""
+    return secrets.token_hex(16)
+
+
+class Progress:
+    """Reads what a harness tells as it comes, and knows since when the present claim has been running."""
+
+    def __init__(self, nonce: str, claim_seconds: float = CLAIM_SECONDS) -> None:
+        self._nonce = nonce.encode()
+        self._claim_seconds = claim_seconds
+        self._rest = bytearray()
+        self._since = time.monotonic()
+        self.begun: int | None = None
+        self.results: dict[int, Result] = {}
+        self.done = False
+
+    def stuck(self) -> bool:
+        """Whether the present claim has had its time; the answer's own start-up has the process's."""
+        return (
+            self.begun is not None and not self.done and time.monotonic() - self._since > self._claim_seconds
+        )
+
+    def feed(self, added: bytes) -> None:
+        """Take in what was told next."""
+        if b"\n" not in added:
+            self._rest += added
+            return
+        *lines, rest = bytes(self._rest + added).split(b"\n")
+        self._rest = bytearray(rest)
+        for line in lines:
+            nonce, _, told = line.partition(b" ")
+            if secrets.compare_digest(nonce, self._nonce):
+                self._line(told.decode("ascii", errors="replace"))
+
+    def _line(self, line: str) -> None:
+        word, *rest = line.split() or [""]
+        match word, rest:
+            case "begin", [index] if _is_index(index):
+                self.begun = int(index)
+                self._since = time.monotonic()
+            case "value", [index, seconds, *tokens] if _is_index(index):
+                self.results.setdefault(int(index), Result(tuple(tokens), seconds=_seconds(seconds)))
+            case "raised", [index, seconds, *text] if _is_index(index):
+                raised = _unhex("".join(text))
+                self.results.setdefault(int(index), Result(raised=raised, seconds=_seconds(seconds)))
+            case "limit", [index, seconds, "memory"] if _is_index(index):
+                self.results.setdefault(int(index), Result(limit=Limit.MEMORY, seconds=_seconds(seconds)))
+            case "done", []:
+                self.done = True
+
+
+def _collect(ran: Ran, execution: Execution, progress: Progress) -> None:
     for index, result in progress.results.items():
         ran.results.setdefault(index, result)
         ran.limit = ran.limit or result.limit
@@ -78,54 +168,8 @@ def _collect(ran: Ran, execution: Execution, progress: "_Progress") -> None:
     ran.stderr += execution.stderr.decode(errors="replace")
 
 
-class _Progress:
-    """Reads the result file as it grows, and knows since when the present claim has been running."""
-
-    def __init__(self, path: Path, claim_seconds: float) -> None:
-        self._path = path
-        self._claim_seconds = claim_seconds
-        self._offset = 0
-        self._rest = b""
-        self._since = time.monotonic()
-        self.begun: int | None = None
-        self.results: dict[int, Result] = {}
-        self.done = False
-
-    def stuck(self) -> bool:
-        """Whether the present claim has had its time; the answer's own start-up has the process's."""
-        self.read()
-        return self.begun is not None and time.monotonic() - self._since > self._claim_seconds
-
-    def read(self) -> None:
-        """Take in the lines that were added."""
-        if self._offset >= RESULT_BYTES or self._path.is_symlink():
-            return
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._offset)
-                added = file.read(RESULT_BYTES - self._offset)
-        except OSError:
-            return
-        self._offset += len(added)
-        *lines, self._rest = (self._rest + added).split(b"\n")
-        for line in lines:
-            self._line(line.decode("ascii", errors="replace"))
-
-    def _line(self, line: str) -> None:
-        word, *rest = line.split() or [""]
-        match word, rest:
-            case "begin", [index] if index.isdigit():
-                self.begun = int(index)
-                self._since = time.monotonic()
-            case "value", [index, seconds, *tokens] if index.isdigit():
-                self.results.setdefault(int(index), Result(tuple(tokens), seconds=_seconds(seconds)))
-            case "raised", [index, seconds, *text] if index.isdigit():
-                raised = _unhex("".join(text))
-                self.results.setdefault(int(index), Result(raised=raised, seconds=_seconds(seconds)))
-            case "limit", [index, seconds, "memory"] if index.isdigit():
-                self.results.setdefault(int(index), Result(limit=Limit.MEMORY, seconds=_seconds(seconds)))
-            case "done", []:
-                self.done = True
+def _is_index(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10
 
 
 def _seconds(text: str) -> float:

@@ -3,12 +3,14 @@
 import asyncio
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from ocaml.sandbox import MIB, Execution, Limits, execute, resident_bytes, scratch_folder
+from ocaml.descendants import resident_bytes, when_ended
+from ocaml.sandbox import MIB, RESULT, Execution, Limits, execute
 from ocaml.verdict import Limit
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
@@ -110,12 +112,109 @@ async def test_a_watcher_can_end_the_program(tmp_path: Path) -> None:
     assert ran.limit is Limit.TIME
 
 
-async def test_a_scratch_folder_goes_even_when_its_permissions_were_taken() -> None:
-    async with scratch_folder() as folder:
-        (folder / "inner").mkdir()
-        (folder / "inner" / "file").write_text("x")
-        (folder / "inner").chmod(0)
-    assert not folder.exists()
+async def test_a_few_bytes_are_its_standard_input_and_then_it_ends(tmp_path: Path) -> None:
+    ran = await execute(
+        ["/bin/sh", "-c", "cat; echo end"],
+        cwd=tmp_path,
+        environment=ENVIRONMENT,
+        limits=Limits(),
+        stdin=b"given\0\n",
+    )
+    assert ran.stdout == b"given\0\nend\n"
+
+
+async def test_more_than_a_few_bytes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="comes from a file"):
+        await execute(["/bin/cat"], cwd=tmp_path, environment=ENVIRONMENT, limits=Limits(), stdin=b"x" * 5000)
+
+
+async def test_results_come_on_a_descriptor_of_their_own_as_they_are_told(tmp_path: Path) -> None:
+    heard: list[bytes] = []
+    seen: list[int] = []
+
+    def watch() -> bool:
+        seen.append(len(heard))
+        return False
+
+    ran = await execute(
+        [
+            sys.executable,
+            "-c",
+            "import os, sys, time\nfor c in 'abc': os.write(int(sys.argv[1]), c.encode()); time.sleep(0.2)",
+            RESULT,
+        ],
+        cwd=tmp_path,
+        environment=ENVIRONMENT,
+        limits=Limits(),
+        watch=watch,
+        take=heard.append,
+    )
+    assert (heard, ran.stdout) == ([b"a", b"b", b"c"], b"")
+    assert {1, 2} <= set(seen)
+
+
+async def test_results_told_just_before_the_end_are_heard(tmp_path: Path) -> None:
+    heard = bytearray()
+    await execute(
+        [
+            sys.executable,
+            "-c",
+            "import os, sys; os.write(int(sys.argv[1]), b'x' * 100_000); os.kill(os.getpid(), 9)",
+            RESULT,
+        ],
+        cwd=tmp_path,
+        environment=ENVIRONMENT,
+        limits=Limits(),
+        take=heard.extend,
+    )
+    assert len(heard) == 100_000
+
+
+async def test_a_command_that_is_not_there_is_no_end_of_a_program(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="nowhere"):
+        await execute(["true"], cwd=tmp_path / "nowhere", environment=ENVIRONMENT, limits=Limits())
+
+
+async def test_nothing_stays_open(tmp_path: Path) -> None:
+    await shell("exit 0", tmp_path)
+    before = descriptors()
+    for script in ("exit 1", "sleep 60 & exit 0", "yes"):
+        await shell(script, tmp_path, seconds=0.3)
+    for _ in range(5):
+        task = asyncio.create_task(shell("sleep 60", tmp_path))
+        await asyncio.sleep(0.02)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert descriptors() == before
+
+
+async def test_the_end_is_told_while_the_number_is_still_the_childs() -> None:
+    child = subprocess.Popen(["/bin/sh", "-c", "exit 7"])
+    ended = asyncio.Event()
+    when_ended(child.pid, ended.set)
+    await asyncio.wait_for(ended.wait(), 5)
+    os.kill(child.pid, 0)  # it would not be there, were it reaped
+    assert child.wait() == 7
+
+
+async def test_an_end_that_was_before_is_told_too() -> None:
+    child = subprocess.Popen(["/bin/true"], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.read()
+    await asyncio.sleep(0.05)
+    ended = asyncio.Event()
+    when_ended(child.pid, ended.set)
+    await asyncio.wait_for(ended.wait(), 5)
+    child.communicate()
+
+
+async def test_an_end_that_nobody_waits_for_any_more_is_not_told() -> None:
+    child = subprocess.Popen(["/bin/true"])
+    told: list[bool] = []
+    when_ended(child.pid, lambda: told.append(True))()
+    child.wait()
+    await asyncio.sleep(0.05)
+    assert told == []
 
 
 def test_resident_memory_is_read_on_this_platform() -> None:
@@ -144,3 +243,15 @@ async def gone(pid: int) -> None:
             return
         await asyncio.sleep(0.02)
     raise AssertionError(f"process {pid} still runs")
+
+
+def descriptors() -> int:
+    """How many descriptors are open."""
+    found = 0
+    for number in range(1024):
+        try:
+            os.fstat(number)
+        except OSError:
+            continue
+        found += 1
+    return found
