@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from app.exits import Exit
-from app.judging import open_judge
+from app.judging import open_judge, servers_folder
 from app.settings import Settings, SettingsError, load_settings, settings_path
+from app.streams import tell
 from models.errors import ModelError
-from ocaml.errors import OCamlError
+from ocaml.containment.layers import layers, strength
+from ocaml.errors import OCamlError, ServerUnavailable
 from ocaml.judge import Source
-from ocaml.toolchain import find
+from ocaml.server.build import built
+from ocaml.toolchain import Toolchain, find
 from ocaml.verdict import Limit, Stage
 
 _ENGINE = "llama_cpp"
@@ -54,7 +57,26 @@ def _ocaml(settings: Settings) -> Iterator[Finding]:
         yield Finding("OCaml", False, str(error), code=Exit.TOOLCHAIN)
         return
     yield Finding("OCaml", True, f"{toolchain.version}, {toolchain.ocamlc}")
+    yield _server(toolchain)
     yield from asyncio.run(_judge(settings))
+    yield from _sandbox()
+
+
+def _server(toolchain: Toolchain) -> Finding:
+    try:
+        server = built(toolchain, servers_folder(), say=tell)
+    except ServerUnavailable as unavailable:
+        return Finding("check server", False, str(unavailable), "judging works without it, only slower")
+    return Finding("check server", True, f"answers for OCaml {toolchain.version}, {server.folder}")
+
+
+def _sandbox() -> Iterator[Finding]:
+    """Each means to shut a program in; where the others are enough, one that is missing is no fault."""
+    found = layers()
+    enough = strength(found)
+    for layer in found:
+        words = layer.does if layer.holds else f"not here: {layer.missing}"
+        yield Finding(f"sandbox, {layer.name}", layer.holds or enough, words)
 
 
 async def _judge(settings: Settings) -> list[Finding]:

@@ -1,5 +1,7 @@
 """The judge as the settings want it, and what a problem is judged by."""
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,8 @@ def open_judge(
     Raises ToolchainMissing, SettingsError.
     """
     from app.settings import load_settings
-    from ocaml.judge import PlainJudge
+    from app.streams import tell
+    from ocaml import served
     from ocaml.sandbox import MIB, Limits
     from ocaml.toolchain import find
 
@@ -27,7 +30,16 @@ def open_judge(
         memory_bytes=(memory_mb or settings.run_memory_mb) * MIB,
         output_bytes=settings.run_output_kb * 1024,
     )
-    return PlainJudge(find(), limits)
+    return served.open_judge(find(), limits, servers_folder(), say=tell)
+
+
+def servers_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where check servers are kept once they are built: ``OCAMLER_CACHE``, else the user's cache folder."""
+    if chosen := environment.get("OCAMLER_CACHE", "").strip():
+        return Path(chosen).expanduser().absolute() / "servers"
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("ocamler", appauthor=False)) / "servers"
 
 
 def example_tests(examples: "tuple[Example, ...]") -> str:

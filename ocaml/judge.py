@@ -14,6 +14,8 @@ from typing import Protocol
 from ocaml.compiler import PROGRAM, Source, Workbench, ended_badly, explained, file_arguments
 from ocaml.diagnostics import Diagnostic, Kind, Severity, messages
 from ocaml.grading.grade import Grading
+from ocaml.grading.memory import Memory
+from ocaml.grading.session import PlainSession
 from ocaml.problem import Signature
 from ocaml.sandbox import Execution, Limits, scratch_folder
 from ocaml.toolchain import Toolchain
@@ -53,12 +55,16 @@ class Judge(Protocol):
     async def grade(self, answer: str, tests: str, *, asked: Signature | None = None) -> Verdict:
         """Judge an answer by assertions. Raises ``UnsoundTests`` when the tests themselves are wrong."""
 
+    async def aclose(self) -> None:
+        """End what the judge keeps running."""
+
 
 class PlainJudge:
     """The judge that needs nothing but ``ocamlc``."""
 
     def __init__(self, toolchain: Toolchain, limits: Limits | None = None) -> None:
         self._bench = Workbench(toolchain, limits or Limits())
+        self._memory = Memory()
 
     async def check(self, sources: Sequence[Source], *, warnings: Sequence[str] = ()) -> tuple[Checked, ...]:
         """Type-check ``sources`` in the order of their dependencies; results keep the order given."""
@@ -86,11 +92,16 @@ class PlainJudge:
             ran = await self._bench.run_bytecode(
                 program, limits=self._bench.limits, stdin=stdin, backtrace=True
             )
-        return _timed(_ran(ran, source, compiled.diagnostics), started)
+        return _timed(ran_to_its_end(ran, source, compiled.diagnostics), started)
 
     async def grade(self, answer: str, tests: str, *, asked: Signature | None = None) -> Verdict:
         """Grade by running each assertion of ``tests``; without any, run the answer."""
-        return await Grading(self._bench, answer, tests, asked).verdict()
+        async with scratch_folder() as folder:
+            session = PlainSession(self._bench, folder)
+            return await Grading(session, answer, tests, asked, self._memory).verdict()
+
+    async def aclose(self) -> None:
+        """Nothing is kept running."""
 
     async def _in_order(
         self, folder: Path, sources: Sequence[Source]
@@ -129,7 +140,7 @@ class PlainJudge:
         return Checked(source.name, Stage.PASS, found, signature.stdout.decode(errors="replace"))
 
 
-def _ran(ran: Execution, source: Source, warnings: tuple[Diagnostic, ...]) -> Verdict:
+def ran_to_its_end(ran: Execution, source: Source, warnings: tuple[Diagnostic, ...]) -> Verdict:
     """Turn how a program ended into a verdict."""
     stderr = ran.stderr.decode(errors="replace")
     found: tuple[Diagnostic, ...] = ()

@@ -5,8 +5,10 @@ milliseconds. With random weights it babbles; with ``says`` its weights make it 
 """
 
 import asyncio
+import os
 import re
 import signal
+import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +25,14 @@ settings.load_profile("patient")
 
 # Started in the background, a shell's child ignores Ctrl-C, and so would every command that is tested.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the check server from run to run: a second to build it in every test would be the most of all."""
+    cache = getattr(config, "cache", None)
+    kept = cache.mkdir("ocamler") if cache is not None else Path(tempfile.gettempdir(), "ocamler-tests")
+    os.environ["OCAMLER_CACHE"] = str(kept)
+
 
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"

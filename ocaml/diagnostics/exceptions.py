@@ -218,7 +218,18 @@ class _Exception:
     place: tuple[str, int, int] | None = None
 
 
+# As the runtime names them, and as Printexc does in a program that it is part of.
+_WORDS = {
+    "Stack_overflow": _Exception(Kind.STACK_OVERFLOW, *_STACK_OVERFLOW),
+    "Stack overflow": _Exception(Kind.STACK_OVERFLOW, *_STACK_OVERFLOW),
+    "Out_of_memory": _Exception(Kind.OUT_OF_MEMORY, *_OUT_OF_MEMORY),
+    "Out of memory": _Exception(Kind.OUT_OF_MEMORY, *_OUT_OF_MEMORY),
+}
+
+
 def _exception(text: str, units: Collection[str]) -> _Exception:
+    if text in _WORDS:
+        return _WORDS[text]
     spelled_out = _SPELLED_OUT.match(text)
     if spelled_out is not None:
         return _carrying_place(_SPELLED_NAMES[spelled_out["what"]], spelled_out)
@@ -230,10 +241,8 @@ def _exception(text: str, units: Collection[str]) -> _Exception:
     if located is not None and constructor["name"] in _SPELLED_NAMES.values():
         return _carrying_place(constructor["name"], located)
     name = _unqualified(constructor["name"], units)
-    if name == _STACK_OVERFLOW[1]:
-        return _Exception(Kind.STACK_OVERFLOW, *_STACK_OVERFLOW)
-    if name == _OUT_OF_MEMORY[1]:
-        return _Exception(Kind.OUT_OF_MEMORY, *_OUT_OF_MEMORY)
+    if name in _WORDS:
+        return _WORDS[name]
     if argument.startswith("(") and not constructor["space"]:  # compiled: Failure("x"), E(1, "x"), E(_)
         inside = argument[1:-1]
         argument = inside if _SINGLE.match(inside) and not _SEVERAL.match(inside) else argument

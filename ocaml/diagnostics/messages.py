@@ -6,13 +6,14 @@ For words alone: no stage is decided here. What the runtime says is read in ``oc
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ocaml.diagnostics import Diagnostic, Related, Severity, Span
 from ocaml.diagnostics.exceptions import parse_runtime
 from ocaml.diagnostics.kinds import kind_of
 from ocaml.diagnostics.positions import NO_SOURCES, Sources
 
-__all__ = ["parse", "parse_runtime"]
+__all__ = ["parse", "parse_runtime", "read_reports", "weak_from_one"]
 
 _PLACE = (
     r'(?:File "(?P<path>{path})"|(?=Lines? \d))'
@@ -49,6 +50,7 @@ _EXCEPTION = re.compile(
 )
 _TOPLEVEL_ANSWER = re.compile(r"#(?: |$)|(?:val|type|module|exception|class|external) |- : ")
 
+_WEAK = re.compile(r"'_weak(\d+)")
 _HINT = re.compile(r"(?:^|\s)Hint:(?:\s+|$)")
 _HINT_WITHIN = re.compile(r"; (maybe you forgot .{1,200})$|\b(Did you mean [^?]{1,200}\?)(?= |$)")
 
@@ -66,6 +68,24 @@ def parse(text: str, sources: Mapping[str, str | bytes] = NO_SOURCES) -> tuple[D
     lines = _lines(text)
     known = Sources(sources)
     return tuple(draft.finish(known) for draft in _drafts(lines, known))
+
+
+def read_reports(
+    reports: Sequence[Mapping[str, Any]], sources: Mapping[str, bytes]
+) -> tuple[Diagnostic, ...]:
+    """Return what the check server reports: ``sources`` are the texts judged, by file name.
+
+    Places, and which text explains which, are the compiler's own data; only the words are read here.
+    """
+    known = Sources(sources)
+    numbers: dict[str, int] = {}
+    return tuple(_draft_of(report, numbers).finish(known) for report in reports)
+
+
+def weak_from_one(text: str, numbers: dict[str, int] | None = None) -> str:
+    """Number the weak type variables in ``text`` from 1, as a compiler does that has seen nothing else."""
+    seen = {} if numbers is None else numbers
+    return _WEAK.sub(lambda found: f"'_weak{seen.setdefault(found[1], len(seen) + 1)}", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +106,9 @@ class _Place:
             return None
         start, end = self.columns
         return known.span(self.path or "", (self.first, start), (self.last, end))
+
+
+_NOWHERE = _Place(None, None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +132,11 @@ class _Draft:
     has_excerpt: bool = False
     lines: list[str] = field(default_factory=list)
     related: list[tuple[_Place, str]] = field(default_factory=list)
+
+    @property
+    def set_in(self) -> int:
+        """How far the compiler sets the lines of the message in."""
+        return _ERROR_INDENT if self.severity is Severity.ERROR else _WARNING_INDENT
 
     @property
     def text_is_the_programs(self) -> bool:
@@ -135,6 +163,38 @@ class _Draft:
         )
 
 
+def _draft_of(report: Mapping[str, Any], numbers: dict[str, int]) -> _Draft:
+    text = weak_from_one(report["text"], numbers)
+    lines = _lines(text.lstrip("\n"))  # some versions break the line behind a place
+    opening = _OPENING.match(lines[0])
+    draft = _Draft(Severity.ERROR, _place_of(report["place"]) or _NOWHERE)
+    if opening is not None:
+        draft = _open(_Block(draft.place, 0, False, opening), opening)
+    at = 1
+    while at < len(lines):
+        within = _HEADER_WITHIN.match(lines[at])
+        if within is not None and (within["text"] or _indent(lines, at + 1) > len(within["indent"])):
+            at = _gather_within(draft, lines, at, within)
+            continue
+        draft.lines.append(_set_out(lines[at], draft.set_in))
+        at += 1
+    for related in report["related"]:
+        place, text = _place_of(related["place"]), _lines(related["text"])
+        if place is None:
+            draft.lines += [_set_out(line, draft.set_in) for line in text]
+        else:
+            draft.related.append((place, "\n".join(_set_out(line, 2) for line in text)))
+    return draft
+
+
+def _place_of(place: Mapping[str, Any] | None) -> _Place | None:
+    if place is None:
+        return None
+    (first, start), (last, end) = place["start"], place["end"]
+    columns = None if start < 0 else (start, end)  # a file as a whole
+    return _Place(place["file"].removeprefix("./"), first, last, columns)
+
+
 def _lines(text: str) -> list[str]:
     """Split at line feeds alone: an excerpt may hold anything else that Python takes for a line end."""
     if "\x1b" in text:
@@ -154,7 +214,7 @@ def _drafts(lines: Sequence[str], known: Sources) -> Iterator[_Draft]:
         bare = _BARE.match(lines[at])
         if bare is not None:
             severity = Severity.WARNING if "warning" in bare["text"].lower() else Severity.ERROR
-            yield _Draft(severity, _Place(None, None, None, None), lines=[bare["text"]])
+            yield _Draft(severity, _NOWHERE, lines=[bare["text"]])
         at += 1
 
 
@@ -201,7 +261,6 @@ def _open(block: _Block, opening: re.Match[str]) -> _Draft:
 def _gather(draft: _Draft, lines: Sequence[str], at: int, known: Sources) -> int:
     """Add the message's lines from ``at`` on to ``draft``; return the index of the first not its own."""
     in_toplevel = draft.place.path is None
-    set_in = _ERROR_INDENT if draft.severity is Severity.ERROR else _WARNING_INDENT
     while at < len(lines) and not _EXCEPTION.match(lines[at]):
         if in_toplevel and (_TOPLEVEL_ANSWER.match(lines[at]) or _BARE.match(lines[at])):
             break
@@ -217,7 +276,7 @@ def _gather(draft: _Draft, lines: Sequence[str], at: int, known: Sources) -> int
             continue
         if draft.related and lines[at].strip() and not lines[at].startswith((" ", "Hint:")):
             break  # after a related place the message is over: this is some program's output
-        draft.lines.append(_set_out(lines[at], set_in))
+        draft.lines.append(_set_out(lines[at], draft.set_in))
         at += 1
     return at
 

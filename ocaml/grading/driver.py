@@ -1,12 +1,13 @@
 """The OCaml programs that the judge writes: one runs claims over an answer, one computes what is expected."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ocaml.grading.assertions import Claim, Piece, Side, Suite
 from ocaml.grading.scope import Scope
 
 _LEFT = "ocamler_left_"
+_TOLD = "let () = Ocamler_h.told ();;\n"
 _VOLATILE = frozenset({"Random", "Sys", "Unix", "Gc"})  # modules that answer differently in another process
 
 
@@ -61,17 +62,32 @@ def plan(suite: Suite, scope: Scope) -> Plan:
 
 def driver_source(plan: Plan, weak: frozenset[int]) -> str:
     """The program that runs every claim; those in ``weak`` are decided in it, the others print a value."""
-    lines = [plan.scope.prelude]
-    index = 0
-    for step in plan.suite.steps:
-        if isinstance(step, Piece):
-            lines.append(f"{step.text}\n;;")
-            continue
-        equation = plan.equations.get(index) if index not in weak else None
-        lines.append(f"let {_LEFT}{index} () =\n{_claim_body(step, equation)}\n;;")
-        lines.append(f"let () = Ocamler_h.claim {index} (fun () -> Ocamler_h.repr ({_LEFT}{index} ()));;")
-        index += 1
+    lines = _with_bodies(
+        plan,
+        weak,
+        lambda index, body: f"let () = Ocamler_h.claim {index} (fun () -> Ocamler_h.repr (\n{body}\n));;",
+        before_pieces=_TOLD,
+    )
     return "\n".join([*lines, "let () = Ocamler_h.finish ()", ""])
+
+
+def whole_source(plan: Plan) -> str:
+    """The driver with the right sides of its equations in it, for a compiler that takes them out."""
+    lines = _with_bodies(
+        plan,
+        frozenset(),
+        lambda index, body: f"let () = Ocamler_h.claim {index} (fun () -> Ocamler_h.repr (\n{body}\n));;",
+        before_pieces=_TOLD,
+        with_right=True,
+    )
+    return "\n".join([*lines, "let () = Ocamler_h.finish ()", ""])
+
+
+def values_source(plan: Plan, weak: frozenset[int]) -> str:
+    """The same claims as functions with names (``left_index`` reads them): what their types are."""
+    return "\n".join(
+        [*_with_bodies(plan, weak, lambda index, body: f"let {_LEFT}{index} () =\n{body}\n;;"), ""]
+    )
 
 
 def expected_source(plan: Plan) -> str:
@@ -95,8 +111,29 @@ def left_index(name: str) -> int | None:
     return int(name.removeprefix(_LEFT)) if name.startswith(_LEFT) else None
 
 
-def _claim_body(claim: Claim, equation: Equation | None) -> str:
+def _with_bodies(
+    plan: Plan,
+    weak: frozenset[int],
+    as_item: Callable[[int, str], str],
+    *,
+    before_pieces: str = "",
+    with_right: bool = False,
+) -> Iterator[str]:
+    yield plan.scope.prelude
+    index = 0
+    for step in plan.suite.steps:
+        if isinstance(step, Piece):
+            yield f"{before_pieces if index else ''}{step.text}\n;;"
+            continue
+        equation = plan.equations.get(index) if index not in weak else None
+        yield as_item(index, _claim_body(step, equation, with_right=with_right))
+        index += 1
+
+
+def _claim_body(claim: Claim, equation: Equation | None, *, with_right: bool) -> str:
     context = _joined(claim.context)
+    if equation is not None and with_right:
+        return f"({context} (Ocamler_h.left ({equation.answer.text}) ({equation.expected.text})))"
     if equation is not None:
         return f"({context} ({equation.answer.text}))"
     if claim.block:

@@ -19,6 +19,24 @@ HARNESS = "ocamler_dump"
 RESERVED = "Ocamler_"
 """How the judge's own modules begin; no answer may define one."""
 
+# The types that every program has, as they are before an answer gives one of these names another meaning.
+_TYPES = {
+    **{name: f"type nonrec {name} = {name}" for name in (
+        "int", "char", "string", "bytes", "float", "exn", "int32", "int64", "nativeint",
+        "in_channel", "out_channel",
+    )},
+    **{name: f"type nonrec 'a {name} = 'a {name}" for name in ("array", "ref", "lazy_t")},
+    "bool": "type nonrec bool = bool = false | true",
+    "unit": "type nonrec unit = unit = ()",
+    "list": "type nonrec 'a list = 'a list = [] | ( :: ) of 'a * 'a list",
+    "option": "type nonrec 'a option = 'a option = None | Some of 'a",
+}  # fmt: skip
+_EXCEPTIONS = {
+    "Not_found", "Failure", "Invalid_argument", "Exit", "End_of_file", "Division_by_zero", "Match_failure",
+    "Assert_failure", "Out_of_memory", "Stack_overflow", "Sys_error", "Sys_blocked_io",
+    "Undefined_recursive_module",
+}  # fmt: skip
+
 # What assertions are made of is never the answer's.
 _NEVER = {"not", "compare", "ignore", "raise", "raise_notrace", "exit", "at_exit", "failwith", "invalid_arg"}
 
@@ -38,6 +56,7 @@ def scope(
     values = {item.names[0] for item in items if item.keyword in VALUES}
     modules = {name for item in items if item.keyword == "module" for name in item.names}
     others = {name for item in items if item.keyword in {"exception", "class"} for name in item.names}
+    others -= _EXCEPTIONS
     kept_values = {name for name in values if name in standard.values}
     kept_modules = modules & standard.modules
     named = suite.mentions & ((values - kept_values) | (modules - kept_modules))
@@ -49,7 +68,7 @@ def scope(
         kept_values -= suite.mentions - _NEVER - _operators(standard)
         kept_modules -= suite.mentions - {"Stdlib"}
     return Scope(
-        _prelude(kept_values, kept_modules, standard),
+        _prelude([*_kept_types(items), *_kept_names(kept_values, kept_modules, standard)]),
         frozenset(values - kept_values | modules - kept_modules | others),
     )
 
@@ -60,24 +79,42 @@ def reserved(items: Sequence[Item]) -> str | None:
     return next((name for name in names if name.startswith(RESERVED)), None)
 
 
-def asked_source(asked: Signature) -> str:
-    """A program that type-checks when the answer's function has the type asked for."""
+def asked_source(asked: Signature, items: Sequence[Item]) -> str:
+    """A program that type-checks when the answer's function has the type asked for.
+
+    In that type ``int`` is OCaml's own, whatever the answer calls so.
+    """
     variables = sorted(set(_variables(asked.type or "")))
     quantified = f"{' '.join(variables)}. " if variables else ""
-    return (
-        f"open {ANSWER.capitalize()}\nlet ocamler_asked : {quantified}{asked.type} = {quoted(asked.name)}\n"
-    )
+    named = f"let ocamler_asked : {quantified}{asked.type} = {quoted(asked.name)}"
+    return f"{_prelude(_kept_types(items))}\n{named}\n"
 
 
-def _prelude(values: set[str], modules: set[str], standard: Standard) -> str:
-    kept = [_kept_value(name, standard) for name in sorted(values)]
-    kept += [
-        f"module {name} = {'Stdlib' if name == 'Stdlib' else f'Stdlib.{name}'}" for name in sorted(modules)
-    ]
-    kept += [f"module Ocamler_h = {HARNESS.capitalize()}", f"let exit = {HARNESS.capitalize()}.exit"]
+def _prelude(kept: Sequence[str]) -> str:
     # One line, so that the tests begin on the second.
     inside = " ".join(" ".join(item.split()) for item in kept)
     return f"module Ocamler_kept = struct {inside} end open {ANSWER.capitalize()} open Ocamler_kept;;"
+
+
+def _kept_types(items: Sequence[Item]) -> list[str]:
+    types = sorted({name for item in items if item.keyword == "type" for name in item.names})
+    exceptions = sorted({name for item in items if item.keyword == "exception" for name in item.names})
+    return [
+        *(_TYPES[name] for name in types if name in _TYPES),
+        *(f"exception {name} = {name}" for name in exceptions if name in _EXCEPTIONS),
+    ]
+
+
+def _kept_names(values: set[str], modules: set[str], standard: Standard) -> list[str]:
+    return [
+        *(_kept_value(name, standard) for name in sorted(values)),
+        *(
+            f"module {name} = {'Stdlib' if name == 'Stdlib' else f'Stdlib.{name}'}"
+            for name in sorted(modules)
+        ),
+        f"module Ocamler_h = {HARNESS.capitalize()}",
+        f"let exit = {HARNESS.capitalize()}.exit",
+    ]
 
 
 def _kept_value(name: str, standard: Standard) -> str:

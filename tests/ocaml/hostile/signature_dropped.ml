@@ -1,0 +1,4 @@
+(* The body without its function.
+   stages: type
+   earns: 0 *)
+2 * x
