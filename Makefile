@@ -36,9 +36,10 @@ format: setup ## mend the style that can be mended
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup ## the figures: start-up, large inputs, and the engine process against the bare library with MODEL
+bench: setup ## the figures: start-up, large inputs, the judge, and the engine process against the bare library with MODEL
 	@$(BIN)/python -P tests/benchmarks/startup.py
 	@$(BIN)/python -P tests/benchmarks/large_inputs.py
+	@$(BIN)/python -P tests/benchmarks/judge.py
 	@model=`$(BIN)/ocamler models pull $(MODEL)` && \
 	$(BIN)/python -P tests/benchmarks/engine_overhead.py "$$model"
 

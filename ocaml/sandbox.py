@@ -65,7 +65,7 @@ class Limits:
     memory_bytes: int = 1024 * MIB
     output_bytes: int = 256 * 1024
     file_bytes: int = 64 * MIB
-    result_bytes: int = 32 * MIB
+    result_bytes: int = 8 * MIB
     folder_bytes: int = 256 * MIB
     folder_entries: int = 10_000
 

@@ -164,8 +164,8 @@ class _Draft:
 
 
 def _draft_of(report: Mapping[str, Any], numbers: dict[str, int]) -> _Draft:
-    text = weak_from_one(report["text"], numbers)
-    lines = _lines(text.lstrip("\n"))  # some versions break the line behind a place
+    words = weak_from_one(report["text"], numbers)
+    lines = _lines(words.lstrip("\n"))  # some versions break the line behind a place
     opening = _OPENING.match(lines[0])
     draft = _Draft(Severity.ERROR, _place_of(report["place"]) or _NOWHERE)
     if opening is not None:

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ocaml.compiler import Workbench
-from ocaml.sandbox import MIB, RESULT, Execution, Limits
+from ocaml.sandbox import RESULT, Execution, Limits
 from ocaml.verdict import Limit
 
 CLAIM_SECONDS = 3.0  # how long one assertion may take
-RESULT_BYTES = 32 * MIB  # what one process may tell of its claims
 DRIVE = "ocamler-claims"  # the argument on which the harness begins by itself
 
 

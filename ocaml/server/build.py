@@ -30,7 +30,10 @@ FORMS = {
     "style_api": ("style_5", "style_4"),
     "parsetree_api": ("parsetree_many", "parsetree_single"),
 }
-MODULES = ("json", "ocamler_wire", "reports", "typing", "bytecode", "literal", "suite", "runs", SERVER)
+MODULES = (
+    "json", "ocamler_wire", "reports", "typing", "bytecode", "literal", "syntax", "source_text", "suite",
+    "runs", SERVER,
+)  # fmt: skip
 RUNNER_MODULES = (HARNESS_UNIT, "ocamler_wire", "ocamler_slate", "ocamler_runner")
 LIBRARIES = ("-I", "+compiler-libs", "-I", "+unix", "-I", "+dynlink")
 STEP_SECONDS = 120.0  # the longest step takes 1 s here

@@ -43,8 +43,10 @@ class Pool:
         async with self._gate():
             worker = self._take()
             future = self._threads.submit(_to_its_end, work, worker)
+            ended = asyncio.wrap_future(future)
+            ended.add_done_callback(_heed)
             try:
-                result = await asyncio.shield(asyncio.wrap_future(future))
+                result = await asyncio.shield(ended)
             except asyncio.CancelledError:
                 self._abandon(worker, future)
                 raise
@@ -90,6 +92,12 @@ class Pool:
             self._put(worker)
 
         future.add_done_callback(finished)
+
+
+def _heed(ended: "asyncio.Future[Any]") -> None:
+    """What became of work whose caller has gone interests nobody, and need not be complained of."""
+    if not ended.cancelled():
+        ended.exception()
 
 
 def _end_all(idle: deque[Worker], threads: ThreadPoolExecutor) -> None:

@@ -18,6 +18,10 @@ STANDARD = frozenset(
 )
 PROGRAM = Path(ocaml.server.__file__).parent / "program"
 FORMS = ("parsetree_many", "parsetree_single")
+MODULES = (
+    "json.mli", "json.ml", "syntax.mli", "syntax.ml", "source_text.mli", "source_text.ml",
+    "suite.mli", "suite.ml",
+)  # fmt: skip
 MAIN = """
 let source = In.all Sys.argv.(1)
 let () =
@@ -42,11 +46,11 @@ def reader(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Pa
     if not (toolchain.standard_library / "compiler-libs" / "ocamlcommon.cmxa").is_file():
         pytest.skip("the compiler's libraries are missing")
     folder = tmp_path_factory.mktemp("reader")
-    for name in ("json.mli", "json.ml", "suite.mli", "suite.ml"):
+    for name in MODULES:
         shutil.copy(PROGRAM / name, folder)
     (folder / "in.ml").write_text(IN)
     (folder / "main.ml").write_text(MAIN)
-    sources = ["parsetree_api.ml", "json.mli", "json.ml", "suite.mli", "suite.ml", "in.ml", "main.ml"]
+    sources = ["parsetree_api.ml", *MODULES, "in.ml", "main.ml"]
     told = ""
     for form in FORMS:
         shutil.copy(PROGRAM / "compat" / f"{form}.ml", folder / "parsetree_api.ml")

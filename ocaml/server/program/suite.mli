@@ -2,7 +2,7 @@
     [let] bindings and statements it stands under; everything else stays what it was. [ocaml/grading]
     has the same reader over the text of [ocamlc -dparsetree], and says what the claims are for. *)
 
-module Names : Set.S with type elt = string
+module Names = Syntax.Names
 
 type piece = {
   text : string;

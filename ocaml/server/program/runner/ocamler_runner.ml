@@ -54,7 +54,7 @@ let own_filter, childs_filter, own_pid =
 
 exception Child of job
 
-let slate_bytes = 32 * 1024 * 1024 (* what claims may write down in one child *)
+let slate_bytes = 8 * 1024 * 1024 (* what claims may write down in one child *)
 let run_folder = "run"
 let program_file = "program.cmo"
 
