@@ -10,11 +10,12 @@ import contextlib
 import re
 import subprocess
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ocaml.compiler import Source, explained
-from ocaml.diagnostics.messages import read_reports, weak_from_one
+from ocaml.diagnostics.messages import as_new, read_reports
 from ocaml.errors import ServerUnavailable
 from ocaml.grading.grade import Grading
 from ocaml.grading.memory import Memory
@@ -37,8 +38,14 @@ TRIES = 2  # a server that dies twice over the same request is not asked a third
 _FILE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_']*\.ml")
 # Modules that the server and its runner have, or may look for: a program of that name is the plain judge's.
 _TAKEN = re.compile(r"(?:unix|dynlink|stdlib|std_exit|camlinternal|ocamler|profiling)", re.IGNORECASE)
+_SPEC = re.compile(r"(?:[-+@]?[A-Za-z]|[-+@]\d+(?:\.\.\d+)?)*")
+# The end of a backtrace: how the program was loaded.
+_LOADING = re.compile(
+    r"(?:^(?:Raised at|Re-raised at|Called from) (?:(?:Dynlink|Ocamler_runner)\b.*|unknown location)\n)+\Z",
+    re.MULTILINE,
+)
 _WORD = re.compile(rb"[A-Za-z_][\w']*")
-_OURS = "Ocamler_"
+_OURS = "Ocamler_"  # in tests too, whose names are looked up where the judge's are
 
 
 def open_judge(
@@ -80,7 +87,8 @@ class ServedJudge:
             if compiled.stage is not Stage.PASS:
                 return compiled
             attempted = attempt(worker, "answer", self._limits, backtrace=True)
-            return ran_to_its_end(attempted.execution, source, compiled.diagnostics)
+            verdict = ran_to_its_end(attempted.execution, source, compiled.diagnostics)
+            return replace(verdict, stderr=_LOADING.sub("", verdict.stderr))
 
         if stdin == subprocess.DEVNULL and _servable(source):
             with contextlib.suppress(LinkRefused, _NotServed):
@@ -137,14 +145,15 @@ def _checked(worker: Worker, source: Source, specs: Sequence[str]) -> Checked:
         return Checked(source.name, Stage.TYPE, found, limit=met.told.limit)
     reports = [*said["reports"], *said.get("more", ())]
     found = tuple(dict.fromkeys(read_reports(reports, {source.name: source.data})))
-    signature = weak_from_one(said["signature"]) if "signature" in said else None
+    signature = as_new(said["signature"]) if "signature" in said else None
     return Checked(source.name, Stage[said["stage"].upper()], found, signature)
 
 
 def _specs(warnings: Sequence[str]) -> list[str] | None:
     """The warnings chosen, or None where there are other flags than ``-w``."""
     flags, specs = list(warnings[::2]), list(warnings[1::2])
-    return specs if set(flags) <= {"-w"} and len(flags) == len(specs) else None
+    is_known = set(flags) <= {"-w"} and len(flags) == len(specs) and all(map(_SPEC.fullmatch, specs))
+    return specs if is_known else None
 
 
 def _servable(source: Source) -> bool:

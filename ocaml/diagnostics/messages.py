@@ -13,7 +13,7 @@ from ocaml.diagnostics.exceptions import parse_runtime
 from ocaml.diagnostics.kinds import kind_of
 from ocaml.diagnostics.positions import NO_SOURCES, Sources
 
-__all__ = ["parse", "parse_runtime", "read_reports", "weak_from_one"]
+__all__ = ["as_new", "parse", "parse_runtime", "read_reports"]
 
 _PLACE = (
     r'(?:File "(?P<path>{path})"|(?=Lines? \d))'
@@ -82,8 +82,12 @@ def read_reports(
     return tuple(_draft_of(report, numbers).finish(known) for report in reports)
 
 
-def weak_from_one(text: str, numbers: dict[str, int] | None = None) -> str:
-    """Number the weak type variables in ``text`` from 1, as a compiler does that has seen nothing else."""
+def as_new(text: str, numbers: dict[str, int] | None = None) -> str:
+    """Make the server's words those of a compiler that has seen nothing else.
+
+    Weak type variables are numbered from 1; bytes that are no text are shown as such.
+    """
+    text = text.encode(errors="surrogateescape").decode(errors="replace")
     seen = {} if numbers is None else numbers
     return _WEAK.sub(lambda found: f"'_weak{seen.setdefault(found[1], len(seen) + 1)}", text)
 
@@ -164,7 +168,7 @@ class _Draft:
 
 
 def _draft_of(report: Mapping[str, Any], numbers: dict[str, int]) -> _Draft:
-    words = weak_from_one(report["text"], numbers)
+    words = as_new(report["text"], numbers)
     lines = _lines(words.lstrip("\n"))  # some versions break the line behind a place
     opening = _OPENING.match(lines[0])
     draft = _Draft(Severity.ERROR, _place_of(report["place"]) or _NOWHERE)
@@ -179,7 +183,7 @@ def _draft_of(report: Mapping[str, Any], numbers: dict[str, int]) -> _Draft:
         draft.lines.append(_set_out(lines[at], draft.set_in))
         at += 1
     for related in report["related"]:
-        place, text = _place_of(related["place"]), _lines(related["text"])
+        place, text = _place_of(related["place"]), _lines(as_new(related["text"], numbers))
         if place is None:
             draft.lines += [_set_out(line, draft.set_in) for line in text]
         else:

@@ -296,7 +296,7 @@ def _bare(text: str) -> str:
     for index, character in enumerate(inner):
         depth += {"(": 1, ")": -1}.get(character, 0)
         if depth == 0:
-            return inner[1:-1].strip() if index == len(inner) - 1 else text
+            return inner[1:-1].strip() or text if index == len(inner) - 1 else text
     return text
 
 

@@ -1,10 +1,11 @@
 """The OCaml programs that the judge writes: one runs claims over an answer, one computes what is expected."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ocaml.grading.assertions import Claim, Piece, Side, Suite
-from ocaml.grading.scope import Scope
+from ocaml.grading.scope import Scope, constructors
+from ocaml.interface import Item
 
 _LEFT = "ocamler_left_"
 _TOLD = "let () = Ocamler_h.told ();;\n"
@@ -58,6 +59,19 @@ def plan(suite: Suite, scope: Scope) -> Plan:
         else:
             tainted |= step.binds
     return Plan(suite, scope, equations, frozenset(free))
+
+
+def undecided(plan: Plan, items: Sequence[Item]) -> frozenset[int]:
+    """The equations with a constructor or field of several types: only their types tell which is meant."""
+    several = {name for name, count in constructors(items).items() if count > 1}
+    if not several:
+        return frozenset()
+    fields = any(not name[0].isupper() for name in several)
+    return frozenset(
+        index
+        for index, equation in plan.equations.items()
+        if not several.isdisjoint(equation.expected.mentions) or (fields and "{" in equation.expected.text)
+    )
 
 
 def driver_source(plan: Plan, weak: frozenset[int]) -> str:

@@ -21,10 +21,10 @@ from ocaml.grading.kinds import kinds_by_signature
 from ocaml.grading.memory import Memory
 from ocaml.grading.outcomes import Ran, Result, run_claims
 from ocaml.grading.report import Expected, Reporter, best_constant
-from ocaml.grading.scope import ANSWER, ANSWER_FILE, TESTS_FILE, Scope, asked_source, reserved, scope
+from ocaml.grading.scope import ANSWER, ANSWER_FILE, TESTS_FILE, Scope, asked_source, scope, stub_source
 from ocaml.grading.session import Compiled, CompilerLimit, Refused, Session
 from ocaml.grading.source import to_bytes
-from ocaml.grading.trust import disbelieved, steps_around_types
+from ocaml.grading.trust import disbelieved, judges_own, redefining, steps_around_types
 from ocaml.grading.values import comparable, equal
 from ocaml.interface import VALUES, Item, Standard
 from ocaml.problem import Signature
@@ -78,13 +78,16 @@ class Grading:
         return suite
 
     async def _judge(self) -> Verdict:
+        own = judges_own(self.answer)
+        if own is not None:
+            return self._stop(Stage.TYPE, _plain(f"The name {own} is the judge's: use another."))
         compiled = await self.session.compile_answer(Source(ANSWER_FILE, to_bytes(self.answer)))
         if compiled.stage is not Stage.PASS:
             return compiled
         self._warnings = compiled.diagnostics
         items = await self.session.signature()
         standard = await self.session.standard()
-        unfit = self._absent(items) or _pretends(items) or await self._of_another_type(items)
+        unfit = self._absent(items) or await self._of_another_type(items)
         if unfit is not None:
             return self._stop(Stage.TYPE, unfit)
         return await self._grade(items, standard)
@@ -114,23 +117,32 @@ class Grading:
     async def _grade(self, items: Sequence[Item], standard: Standard) -> Verdict:
         seen = scope(items, standard, self._suite, self.asked, generous=False)
         plan = driver.plan(self._suite, seen)
-        known = await self.session.build_whole(driver.whole_source(plan))
-        if known is not None and plan.equations.keys() == known.keys():
-            return await self._run(items, plan, known, frozenset())
+        # Where a name means several things, a side means by itself what it may not mean beside the other.
+        if not driver.undecided(plan, items):
+            known = await self.session.build_whole(driver.whole_source(plan))
+            if (
+                known is not None
+                and plan.equations.keys() == known.keys()
+                and not await self._check_tests(seen, items)
+            ):
+                return await self._run(items, plan, known, frozenset())
         return await self._grade_by_steps(items, standard, seen)
 
     async def _grade_by_steps(self, items: Sequence[Item], standard: Standard, seen: Scope) -> Verdict:
         """Type-check the tests, compute what they expect, then compile: where it can't be done at once."""
-        unfit = await self._check_tests(seen)
+        unfit = await self._check_tests(seen, items)
         if unfit:
             seen = scope(items, standard, self._suite, self.asked, generous=True)
-            if await self._check_tests(seen):
-                if self.asked is not None and self.asked.type is not None:
+            if await self._check_tests(seen, items):
+                if self.asked is not None and self.asked.type is not None and not await self._fit_a_stub():
                     raise UnsoundTests(_at_fault("do not type-check against the signature", unfit))
                 return self._stop(Stage.TYPE, *unfit)
         plan = driver.plan(self._suite, seen)
         expected = await self._expected_values(plan, items)
-        weak = frozenset(index for index in plan.equations if not comparable(expected.get(index, ())))
+        undecided = driver.undecided(plan, items)
+        weak = frozenset(
+            index for index in plan.equations if index in undecided or not comparable(expected.get(index, ()))
+        )
         if not await self._build_driver(plan, weak):
             self._suite = await self._whole_suite()
             plan, expected, weak = driver.plan(self._suite, seen), {}, frozenset()
@@ -191,7 +203,10 @@ class Grading:
             index: Expected(plan.equations[index].expected.text, expected[index])
             for index in expected.keys() - weak
         }
-        word = steps_around_types(self.answer) if len(trusted) < len(self._suite.claims) else None
+        word = None
+        if len(trusted) < len(self._suite.claims):
+            standard = await self.session.standard()
+            word = steps_around_types(self.answer) or redefining(items, self._suite, standard)
         if word is not None:
             self._warnings = (*self._warnings, disbelieved(word))
         reporter = Reporter(kinds, declarations, believed=word is None)
@@ -231,13 +246,24 @@ class Grading:
             return (_plain("The program ended by itself before anything could be tested."),)
         return ended_badly(ran.last, {ANSWER_FILE: to_bytes(self.answer)})
 
-    async def _check_tests(self, seen: Scope) -> tuple[Diagnostic, ...]:
+    async def _check_tests(self, seen: Scope, items: Sequence[Item]) -> tuple[Diagnostic, ...]:
         """Type-check the tests as they were written; return what is wrong with them."""
         if not self._suite.steps:
             return ()
         program = f'{seen.prelude}\n# 1 "{TESTS_FILE}"\n{self.tests}'
+        known = (program, "\n".join(item.text for item in items))
+        if self.memory.fitting.get(known):
+            return ()
         refused = await self.session.refusal(program, {TESTS_FILE: to_bytes(self.tests)})
+        if refused is None:
+            self.memory.fitting.put(known, True)
         return refused.diagnostics if refused is not None else ()
+
+    async def _fit_a_stub(self) -> bool:
+        """Whether any function of the type asked for suits the tests, so that the answer is to blame."""
+        assert self.asked is not None
+        program = f'{stub_source(self.asked)};;\n# 1 "{TESTS_FILE}"\n{self.tests}'
+        return await self.session.refusal(program, {}) is None
 
     async def _build_driver(self, plan: Plan, weak: frozenset[int]) -> bool:
         return await self.session.build(driver.driver_source(plan, weak))
@@ -256,15 +282,6 @@ class Grading:
 
     def _stop(self, stage: Stage, *found: Diagnostic, limit: Limit | None = None) -> Verdict:
         return Verdict(stage, diagnostics=(*self._warnings, *found), limit=limit)
-
-
-def _pretends(items: Sequence[Item]) -> Diagnostic | None:
-    name = reserved(items)
-    return (
-        None
-        if name is None
-        else _plain(f"The module {name} has a name that is the judge's: call it otherwise.")
-    )
 
 
 def _plain(message: str) -> Diagnostic:

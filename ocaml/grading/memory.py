@@ -39,9 +39,11 @@ class Memory:
     """What a judge remembers, for one compiler.
 
     ``suites`` are the claims of tests by their source; ``expected`` are the values of right sides by the
-    program that computes them and the answer's types, which is all of the answer that they depend on.
+    program that computes them and the answer's types, which is all of the answer that they depend on;
+    ``fitting`` are tests, in their scope, that type-check beside answers with a certain signature.
     """
 
     standard: Standard | None = None
     suites: Recent[str, Suite] = field(default_factory=Recent)
+    fitting: Recent[tuple[str, str], bool] = field(default_factory=Recent)
     expected: Recent[tuple[str, str], Mapping[int, tuple[str, ...]]] = field(default_factory=Recent)

@@ -5,6 +5,7 @@ the function under test.
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,8 +17,6 @@ ANSWER = "ocamler_answer"
 ANSWER_FILE = f"{ANSWER}.ml"
 TESTS_FILE = "tests.ml"
 HARNESS = "ocamler_dump"
-RESERVED = "Ocamler_"
-"""How the judge's own modules begin; no answer may define one."""
 
 # The types that every program has, as they are before an answer gives one of these names another meaning.
 _TYPES = {
@@ -31,6 +30,15 @@ _TYPES = {
     "list": "type nonrec 'a list = 'a list = [] | ( :: ) of 'a * 'a list",
     "option": "type nonrec 'a option = 'a option = None | Some of 'a",
 }  # fmt: skip
+# Under another name, a type brings its constructors and fields back and leaves the answer's type its own.
+_CONSTRUCTORS = {
+    "Some": "type 'a ocamler_option = 'a option = None | Some of 'a",
+    "Ok": "type ('a, 'b) ocamler_result = ('a, 'b) result = Ok of 'a | Error of 'b",
+    "contents": "type 'a ocamler_ref = 'a ref = { mutable contents : 'a }",
+}
+_ALIKE = {"None": "Some", "Error": "Ok"}
+_CONSTRUCTOR = re.compile(r"(?:[=|]|\A)\s*([A-Z][\w']*)(?![\w'.])")
+_FIELD = re.compile(r"[{;]\s*(?:mutable\s+)?([a-z_][\w']*)\s*:")
 _EXCEPTIONS = {
     "Not_found", "Failure", "Invalid_argument", "Exit", "End_of_file", "Division_by_zero", "Match_failure",
     "Assert_failure", "Out_of_memory", "Stack_overflow", "Sys_error", "Sys_blocked_io",
@@ -38,7 +46,17 @@ _EXCEPTIONS = {
 }  # fmt: skip
 
 # What assertions are made of is never the answer's.
-_NEVER = {"not", "compare", "ignore", "raise", "raise_notrace", "exit", "at_exit", "failwith", "invalid_arg"}
+DECIDING = {
+    "not",
+    "compare",
+    "ignore",
+    "raise",
+    "raise_notrace",
+    "exit",
+    "at_exit",
+    "failwith",
+    "invalid_arg",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +81,13 @@ def scope(
     if asked is not None:
         kept_values.discard(asked.name)
     elif not generous:
-        kept_values -= suite.heads - _NEVER - _operators(standard)
+        kept_values -= _under_test(suite, values - kept_values) - DECIDING - _operators(standard)
     if generous or (asked is None and not named):
-        kept_values -= suite.mentions - _NEVER - _operators(standard)
+        kept_values -= suite.mentions - DECIDING - _operators(standard)
         kept_modules -= suite.mentions - {"Stdlib"}
-    return Scope(
-        _prelude([*_kept_types(items), *_kept_names(kept_values, kept_modules, standard)]),
-        frozenset(values - kept_values | modules - kept_modules | others),
-    )
-
-
-def reserved(items: Sequence[Item]) -> str | None:
-    """Return a module of the answer that would pass for one of the judge's."""
-    names = (name for item in items if item.keyword == "module" for name in item.names)
-    return next((name for name in names if name.startswith(RESERVED)), None)
+    constructors_back = [] if generous else _kept_constructors(items)
+    kept = [*_kept_types(items), *constructors_back, *_kept_names(kept_values, kept_modules, standard)]
+    return Scope(_prelude(kept), frozenset(values - kept_values | modules - kept_modules | others))
 
 
 def asked_source(asked: Signature, items: Sequence[Item]) -> str:
@@ -88,6 +99,24 @@ def asked_source(asked: Signature, items: Sequence[Item]) -> str:
     quantified = f"{' '.join(variables)}. " if variables else ""
     named = f"let ocamler_asked : {quantified}{asked.type} = {quoted(asked.name)}"
     return f"{_prelude(_kept_types(items))}\n{named}\n"
+
+
+def _under_test(suite: Suite, own: set[str]) -> set[str]:
+    """What equations apply that name nothing else of the answer's: ``abs (-5) = 5``, no ``fst (f 1) = 3``."""
+    return {
+        side.head
+        for claim in suite.claims
+        for side in claim.sides or ()
+        if side.head is not None and claim.mentions.isdisjoint(own - {side.head})
+    }
+
+
+def stub_source(asked: Signature) -> str:
+    """A function of the type asked for, whatever it is."""
+    variables = sorted(set(_variables(asked.type or "")))
+    quantified = f"{' '.join(variables)}. " if variables else ""
+    body = "fun _ -> assert false" if "->" in (asked.type or "") else "assert false"
+    return f"let {quoted(asked.name)} : {quantified}{asked.type} = {body}"
 
 
 def _prelude(kept: Sequence[str]) -> str:
@@ -103,6 +132,19 @@ def _kept_types(items: Sequence[Item]) -> list[str]:
         *(_TYPES[name] for name in types if name in _TYPES),
         *(f"exception {name} = {name}" for name in exceptions if name in _EXCEPTIONS),
     ]
+
+
+def _kept_constructors(items: Sequence[Item]) -> list[str]:
+    defined = {_ALIKE.get(name, name) for name in constructors(items)}
+    return [kept for name, kept in _CONSTRUCTORS.items() if name in defined]
+
+
+def constructors(items: Sequence[Item]) -> Counter[str]:
+    """How often the answer's types define each constructor and field, those of every program counted once."""
+    texts = [item.text for item in items if item.keyword in {"type", "module"}]
+    found = [name for text in texts for pattern in (_CONSTRUCTOR, _FIELD) for name in pattern.findall(text)]
+    counted = Counter(found)
+    return counted + Counter(name for name in (*_CONSTRUCTORS, *_ALIKE) if name in counted)
 
 
 def _kept_names(values: set[str], modules: set[str], standard: Standard) -> list[str]:

@@ -1,14 +1,23 @@
 """Whether an answer stays within OCaml's types: only then can its process be believed anything."""
 
 import re
+from collections.abc import Sequence
 
 from ocaml.diagnostics import Diagnostic, Kind, Severity
+from ocaml.grading.assertions import Suite
+from ocaml.grading.scope import DECIDING
+from ocaml.interface import Item, Standard
 from ocaml.lexing import TokenKind, lex
+
+_VALUE = re.compile(r"\b(?:val|external)\s+(\([^)]*\)|[\w']+)\s*:")
 
 # What reads or writes memory as it likes, or makes values of any type.
 _STEP = re.compile(
     r"external|input_value|(?:Obj|Marshal|Callback|Dynlink|Parsing|Lexing)|(?:Camlinternal|Stdlib__|unsafe_)\w*"
 )
+
+
+_OWN = re.compile("ocamler_", re.IGNORECASE)  # modules, primitives and variables of the judge
 
 
 def steps_around_types(answer: str) -> str | None:
@@ -22,10 +31,31 @@ def steps_around_types(answer: str) -> str | None:
     return next((word for word in words if _STEP.fullmatch(word)), None)
 
 
+def judges_own(answer: str) -> str | None:
+    """Return the first word of an answer that is one of the judge's own names, None without one."""
+    if _OWN.search(answer) is None:
+        return None
+    words = (token.text.strip('"') for token in lex(answer, comments=False))
+    return next((word for word in words if _OWN.match(word)), None)
+
+
+def redefining(items: Sequence[Item], suite: Suite, standard: Standard) -> str | None:
+    """Return a module of the answer that tests use and that gives a word of theirs another meaning.
+
+    Opened, it would decide what ``=`` or ``not`` mean in an assertion.
+    """
+    for item in items:
+        if item.keyword == "module" and not suite.mentions.isdisjoint(item.names):
+            values = {name.strip("() ") for name in _VALUE.findall(item.text)}
+            if values & DECIDING or any(not name[:1].isalpha() for name in values & standard.values.keys()):
+                return item.names[0]
+    return None
+
+
 def disbelieved(word: str) -> Diagnostic:
-    """Say what an answer that steps around its types loses by it."""
+    """Say what an answer loses by it that can decide its assertions itself."""
     message = (
-        f"The answer uses {word}, which steps around OCaml's types: "
-        "of its assertions only equations are believed, whose values are compared outside of it."
+        f"The answer uses {word}, by which it could decide its assertions itself: "
+        "only equations are believed, whose values are compared outside of it."
     )
     return Diagnostic(Severity.WARNING, Kind.OTHER, message)

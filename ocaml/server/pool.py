@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from ocaml.server.worker import Worker
@@ -41,20 +41,17 @@ class Pool:
         Cancelling lets it go on for a moment, then the server is ended.
         """
         async with self._gate():
-            worker = self._take()
-            future = self._threads.submit(_to_its_end, work, worker)
-            ended = asyncio.wrap_future(future)
+            if self._closed:
+                raise OSError("The judge is closed.")
+            loan = _Loan()
+            ended = asyncio.wrap_future(self._threads.submit(self._work, work, loan))
             ended.add_done_callback(_heed)
             try:
-                result = await asyncio.shield(ended)
-            except asyncio.CancelledError:
-                self._abandon(worker, future)
-                raise
+                return await asyncio.shield(ended)
             except BaseException:
-                self._put(worker)
+                if not ended.done():
+                    loan.give_up()
                 raise
-            self._put(worker)
-            return result
 
     def close(self) -> None:
         """End all servers; done at the end of the program where it was forgotten."""
@@ -68,30 +65,63 @@ class Pool:
             self._loop, self._places = loop, asyncio.Semaphore(self.size)
         return self._places
 
+    def _work(self, work: Callable[[Worker], Coroutine[Any, Any, T]], loan: "_Loan") -> T:
+        # A server dies with the thread that starts it: these threads last.
+        worker = self._take()
+        loan.worker = worker
+        try:
+            return _to_its_end(work, worker)
+        finally:
+            loan.over()
+            self._put(worker)
+
     def _take(self) -> Worker:
-        while self._idle:
-            worker = self._idle.pop()
+        while True:
+            try:
+                worker = self._idle.pop()
+            except IndexError:
+                return self._start()
             if worker.alive:
                 return worker
             worker.end()
-        return self._start()
 
     def _put(self, worker: Worker) -> None:
-        if self._closed or worker.spent or worker.asked > MOST_REQUESTS or not worker.alive:
+        is_one_too_many = len(self._idle) >= self.size
+        if (
+            self._closed
+            or is_one_too_many
+            or worker.spent
+            or worker.asked > MOST_REQUESTS
+            or not worker.alive
+        ):
             worker.end()
         else:
             self._idle.append(worker)
 
-    def _abandon(self, worker: Worker, future: "Future[T]") -> None:
-        timer = threading.Timer(PATIENCE_SECONDS, worker.kill)
-        timer.daemon = True
-        timer.start()
 
-        def finished(_: "Future[T]") -> None:
-            timer.cancel()
-            self._put(worker)
+class _Loan:
+    """A server lent out; its borrower may give it up before the work is over."""
 
-        future.add_done_callback(finished)
+    def __init__(self) -> None:
+        self.worker: Worker | None = None
+        self._timer: threading.Timer | None = None
+
+    def give_up(self) -> None:
+        """Leave the work a moment to end by itself."""
+        self._timer = threading.Timer(PATIENCE_SECONDS, self._kill)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def over(self) -> None:
+        """The work has ended; nobody is to be killed any more."""
+        self.worker = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _kill(self) -> None:
+        worker = self.worker
+        if worker is not None:
+            worker.kill()
 
 
 def _heed(ended: "asyncio.Future[Any]") -> None:

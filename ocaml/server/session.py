@@ -6,7 +6,7 @@ from typing import Any
 
 from ocaml.compiler import COMPILER_LIMITS, Source, nothing_here
 from ocaml.diagnostics import Span
-from ocaml.diagnostics.messages import read_reports
+from ocaml.diagnostics.messages import as_new, read_reports
 from ocaml.errors import BrokenToolchain
 from ocaml.grading.assertions import Suite
 from ocaml.grading.memory import Memory
@@ -57,7 +57,7 @@ class ServedSession:
         """Type and compile the answer; what would not link is not graded here."""
         compiled, said = compile_unit(self.worker, source)
         self._answer = source
-        self._items = read_signature(said.get("signature", ""))
+        self._items = read_signature(as_new(said.get("signature", "")))
         return compiled
 
     async def signature(self) -> tuple[Item, ...]:

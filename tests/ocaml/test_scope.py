@@ -3,7 +3,7 @@
 import pytest
 
 from ocaml.errors import UnsoundTests
-from ocaml.judge import PlainJudge
+from ocaml.judge import Judge, PlainJudge
 from ocaml.problem import Signature
 from ocaml.verdict import Outcome, Stage, Verdict
 
@@ -29,6 +29,21 @@ def outcomes(verdict: Verdict) -> list[bool]:
         ),
         ("module Ocamler_kept = struct let (=) _ _ = true end let f _ = 0", "let () = assert (f 1 = 2)"),
         ("let (&&) _ _ = true let f _ = 0", "let () = assert (f 1 = 2 && f 2 = 3)"),
+        ("let fst _ = 3 let f _ = (0, 0)", "let () = assert (fst (f 1) = 3)"),
+        ("let max _ _ = 0 let f _ = 0", "let () = assert (f 3 = max 1 3)"),
+        ("module M = struct let (=) _ _ = true let f _ = 0 end", "let () = assert M.(f 1 = 2)"),
+        ("module M = struct let (=) _ _ = true let f _ = 0 end", "open M let () = assert (f 1 = 2)"),
+        (
+            "module M = struct let not _ = true let f _ = true end",
+            "let () = let open M in assert (not (f 1))",
+        ),
+        (
+            "module M = struct module Ocamler_h = struct let block _ = true end let f _ = 0 end",
+            "let () = let open M in (try ignore (f 0); assert false with Not_found -> ())",
+        ),
+        ('external f : int -> int -> int = "ocamler_left"', "let () = assert (f 1 2 = 1)"),
+        ("type t = A | B type u = B | A let f _ : t = A", "let () = assert (f 1 = B)"),
+        ('let g _ = "no" let f x = x', "let () = assert (f 1 = 2); print_int (g 1)"),
         (
             "exception Not_found let f x = if x < 0 then raise Not_found else x",
             "let () = assert (try ignore (f (-1)); false with Not_found -> true)",
@@ -68,6 +83,11 @@ async def test_an_answer_that_is_wrong_is_not_accepted(judge: PlainJudge, answer
          "module N = F (struct let x = 1 end)\nlet () = assert (N.y = 2)"),
         ("class counter = object val mutable n = 0 method tick = n <- n + 1; n end",
          "let () = let c = new counter in assert (c#tick = 1); assert (c#tick = 2)"),
+        ("type t = A | B type u = B | A let f _ : t = B", "let () = assert (f 1 = B)"),
+        ("type r = Ok of int | Error of int let g = Ok 1 let f x = match x with Stdlib.Ok n -> n | Stdlib.Error _ -> 0",
+         "let cases = [Ok 3, 3; Error \"a\", 0]\nlet () = List.iter (fun (x, y) -> assert (f x = y)) cases"),
+        ("type z = { contents : string } let f (r : int ref) = !r",
+         "let () = assert (f { contents = 3 } = 3)"),
         ("let area r = 3.14159 *. r *. r", "let (=) a b = abs_float (a -. b) < 1e-2\nlet () = assert (area 1. = 3.1416)"),
     ],
 )  # fmt: skip
@@ -146,3 +166,26 @@ async def test_tests_that_assert_nothing_are_refused(judge: PlainJudge, tests: s
 async def test_tests_may_hold_bytes_that_are_no_text(judge: PlainJudge) -> None:
     tests = b'(* caf\xe9 *) let () = assert (f 1 = "\xe9")'.decode(errors="surrogateescape")
     assert outcomes(await judge.grade('let f _ = "\\233"', tests)) == [True]
+
+
+async def test_a_call_in_the_tests_that_looks_like_a_claim_is_none(judge: Judge) -> None:
+    tests = (
+        "let t = List.init 0 (fun _ -> string_of_int 3)\nlet () = assert (f 1 = 2); assert (max 1 2 3 = 3)"
+    )
+    verdict = await judge.grade("let f x = 3 let max a b c = 3", tests)
+    assert (verdict.stage, verdict.passed) == (Stage.TESTS, 1)
+
+
+async def test_an_ill_typed_answer_is_not_made_well_typed_by_taking_tests_apart(judge: Judge) -> None:
+    verdict = await judge.grade(
+        'let g _ = "no" let f x = x + 1', "let () = assert (f 1 = 2); print_int (g 1)"
+    )
+    assert verdict.stage is Stage.TYPE
+
+
+async def test_tests_that_fit_the_type_asked_for_are_not_blamed(judge: Judge) -> None:
+    answer = "type z = Some of string | None let f (x : int Stdlib.Option.t) = match x with Stdlib.Option.Some n -> n | _ -> 0"
+    verdict = await judge.grade(
+        answer, "let () = assert (f (Some 3) = 3)", asked=Signature("f", "", "int option -> int")
+    )
+    assert verdict.stage in {Stage.TYPE, Stage.PASS}

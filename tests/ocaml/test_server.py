@@ -119,12 +119,38 @@ async def test_a_request_that_takes_too_long_ends_its_server(pool: Pool) -> None
     worker.end()
 
 
+async def test_a_closed_judge_answers_by_plain_processes(judge: ServedJudge, server: Built) -> None:
+    await judge.aclose()
+    before = len(servers(server.folder))
+    assert (await judge.grade(RIGHT, TESTS)).stage is Stage.PASS
+    assert len(servers(server.folder)) == before
+
+
+async def test_a_server_outlives_the_thread_of_its_first_request(judge: ServedJudge, pool: Pool) -> None:
+    for _ in range(3):
+        await asyncio.to_thread(asyncio.run, judge.grade(RIGHT, TESTS))
+    await asyncio.sleep(0.1)
+    assert [worker.alive for worker in pool._idle] == [True]
+
+
+async def test_however_many_give_up_no_more_servers_are_kept_than_places(
+    judge: ServedJudge, pool: Pool
+) -> None:
+    async def impatient(number: int) -> None:
+        async with asyncio.timeout(0.002 * (number % 5)):
+            await judge.grade(RIGHT, TESTS)
+
+    await asyncio.gather(*(impatient(number) for number in range(60)), return_exceptions=True)
+    assert await until(lambda: len(pool._idle) == pool.size)
+    assert (await judge.grade(RIGHT, TESTS)).stage is Stage.PASS
+
+
 async def test_closing_leaves_no_process(toolchain: Toolchain, server: Built) -> None:
     before = {process.pid for process in servers(server.folder)}
     pool = Pool(launcher(server, toolchain), size=2)
     judge = ServedJudge(PlainJudge(toolchain, LIMITS), pool, LIMITS)
     await asyncio.gather(*(judge.grade(RIGHT, TESTS) for _ in range(4)))
-    assert {process.pid for process in servers(server.folder)} > before
+    assert {process.pid for process in servers(server.folder)} - before
     pool.close()
     assert await until(lambda: {process.pid for process in servers(server.folder)} <= before)
 
@@ -145,6 +171,8 @@ async def test_closing_leaves_no_process(toolchain: Toolchain, server: Built) ->
         "let f (type a) (x : a) = x let g : type a. a -> a = fun x -> f x let h = g 1 2",
         "class c = object method m = self end",
         "open Nowhere",
+        'let [@inline] f x = 1 + "a"',
+        "let f x = x [@@inlined] let () = 1 (",
         "let () = Nowhere.run ()",
     ],
 )

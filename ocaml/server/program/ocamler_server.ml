@@ -57,7 +57,7 @@ let whole_unit ~file ast last =
   match typed.result with
   | Error refusal -> { typed with result = Error refusal }
   | Ok result ->
-    let made = Typing.judged Type (fun () -> last ~unit_name result) in
+    let made = Typing.judged Type (fun () -> let made = last ~unit_name result in Typing.finish (); made) in
     { made with reports = typed.reports @ made.reports }
 
 let check file source warnings =
@@ -190,7 +190,7 @@ let handle state : string list -> string list = function
     forget state;
     Clflags.debug := debug = "true";
     anew state (compile state file source)
-  | [ "standard" ] -> forget state; anew state (names state)
+  | [ "standard" ] -> anew state (names state)
   | [ "claims"; whole; standard; source ] -> [ json (Object (claims (whole = "true") standard source)) ]
   | [ "fits"; file; source ] -> [ json (Object (fits state file source)) ]
   | [ "expect"; source ] -> [ json (Object (expect state source)) ]

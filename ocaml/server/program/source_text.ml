@@ -34,6 +34,6 @@ let bare text =
     if depth = 0 then index = length - 1 else index < length - 1 && closes_last (index + 1) depth
   in
   if length > 1 && text.[0] = '(' && text.[length - 1] = ')' && closes_last 0 0 then
-    String.trim (String.sub text 1 (length - 2))
+    match String.trim (String.sub text 1 (length - 2)) with "" -> text | inner -> inner
   else text
 

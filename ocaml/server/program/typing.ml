@@ -30,6 +30,8 @@ let reset () =
   Env.reset_required_globals ();
   Env.reset_cache_toplevel ();
   Warnings.restore !settings;
+  (* Whatever a refused source left to be warned of is nobody's now. *)
+  ignore (Reports.collecting Levels_api.warn_unused);
   Warnings.reset_fatal ()
 
 let judged refusal step =
@@ -53,10 +55,11 @@ let parse ~name source =
 let implementation ~source ~unit_name ast =
   Unit_api.enter ~source ~name:unit_name;
   judged Type (fun () ->
-      let implementation = Unit_api.type_implementation ~source ~name:unit_name !initial ast in
-      Levels_api.warn_unused ();
-      Warnings.check_fatal ();
-      { implementation; unit_name })
+      { implementation = Unit_api.type_implementation ~source ~name:unit_name !initial ast; unit_name })
+
+let finish () =
+  Levels_api.warn_unused ();
+  Warnings.check_fatal ()
 
 let signature { implementation; _ } =
   let text = Buffer.create 256 in

@@ -27,6 +27,10 @@ type answer = { implementation : Typedtree.implementation; unit_name : string }
 val implementation : source:string -> unit_name:string -> Parsetree.structure -> answer checked
 (** Types a file as a unit of its own. *)
 
+val finish : unit -> unit
+(** What the compiler still complains of when it has translated a unit: unused attributes, and the warnings that
+    are errors. *)
+
 val signature : answer -> string
 (** The inferred signature, as [ocamlc -i] prints it. *)
 
