@@ -17,7 +17,7 @@ _STEP = re.compile(
 )
 
 
-_OWN = re.compile("ocamler_", re.IGNORECASE)  # modules, primitives and variables of the judge
+_OWN = re.compile("[Oo]camler_")  # modules and primitives of the judge
 
 
 def steps_around_types(answer: str) -> str | None:
@@ -32,10 +32,13 @@ def steps_around_types(answer: str) -> str | None:
 
 
 def judges_own(answer: str) -> str | None:
-    """Return the first word of an answer that is one of the judge's own names, None without one."""
+    """Return the first module or primitive of the judge's that an answer names, None without one."""
     if _OWN.search(answer) is None:
         return None
-    words = (token.text.strip('"') for token in lex(answer, comments=False))
+    tokens = lex(answer, comments=False)
+    declares = any(token.text == "external" for token in tokens)
+    named = {TokenKind.UPPER, TokenKind.STRING} if declares else {TokenKind.UPPER}
+    words = (token.text.strip('"') for token in tokens if token.kind in named)
     return next((word for word in words if _OWN.match(word)), None)
 
 
