@@ -25,6 +25,7 @@ let with_lambda program code = { program with code }
    the first unit becomes a variable of the second. *)
 let before first second =
   let block = Ident.create_local first.last in
+  let elsewhere = Ident.Set.filter (fun id -> Ident.name id <> first.last) second.required in
   let body = match first.code with Lambda.Lprim (Psetglobal _, [ body ], _) -> body | code -> code in
   let rec within = function
     | Lambda.Lprim (Pgetglobal id, [], _) when Ident.name id = first.last -> Lambda.Lvar block
@@ -32,12 +33,14 @@ let before first second =
   in
   { second with
     code = Lambda.bind Strict block body (within second.code);
-    required = Ident.Set.union first.required (Ident.Set.filter (fun id -> Ident.name id <> first.last) second.required) }
+    required = Ident.Set.union first.required elsewhere }
 
 (* The units that the installed standard library is made of. *)
 let is_standard name =
   let starts prefix = String.length name >= String.length prefix && String.sub name 0 (String.length prefix) = prefix in
-  List.exists starts [ "Stdlib"; "CamlinternalFormat"; "CamlinternalLazy"; "CamlinternalMod"; "CamlinternalOO"; "CamlinternalAtomic"; "Std_exit" ]
+  List.exists starts
+    [ "Stdlib"; "CamlinternalAtomic"; "CamlinternalFormat"; "CamlinternalLazy"; "CamlinternalMod"; "CamlinternalOO";
+      "Std_exit" ]
 
 let mentioned { code; required; last } =
   let units = ref Names.empty and calls = ref Names.empty in

@@ -46,7 +46,8 @@ let unit_of file = String.capitalize_ascii (Filename.remove_extension file)
 
 (* Whether a program of its own would link: the runner offers more than one has. *)
 let links state (compiled : Bytecode.compiled) =
-  List.for_all (fun name -> name = harness_name) compiled.needs && List.for_all (Hashtbl.mem state.primitives) compiled.calls
+  List.for_all (fun name -> name = harness_name) compiled.needs
+  && List.for_all (Hashtbl.mem state.primitives) compiled.calls
 
 let both (implementation : Typedtree.implementation) = (implementation.structure, implementation.coercion)
 
@@ -70,7 +71,9 @@ let check file source warnings =
       let checked = whole_unit ~file ast translated in
       match checked.result with
       | Error refusal -> refused refusal (reports @ checked.reports) @ [ ("more", Json.List (Typing.phrases ast)) ]
-      | Ok result -> accepted (reports @ checked.reports) ~more:[ ("signature", Json.String (Typing.signature result)) ])
+      | Ok result ->
+        let signature = Json.String (Typing.signature result) in
+        accepted (reports @ checked.reports) ~more:[ ("signature", signature) ])
 
 let compile state file source =
   let translated ~unit_name result =
@@ -211,7 +214,11 @@ let rec serve state input output =
 
 let lines path =
   let channel = open_in path in
-  let rec go found = match input_line channel with line -> go (line :: found) | exception End_of_file -> close_in channel; found in
+  let rec go found =
+    match input_line channel with
+    | line -> go (line :: found)
+    | exception End_of_file -> close_in channel; found
+  in
   go []
 
 (* A larger minor heap: what one request makes is mostly dead before the next. *)

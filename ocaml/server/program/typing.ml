@@ -82,7 +82,13 @@ let bound_by item =
   !names
 
 let with_names env names =
-  let described = { Types.val_type = Btype.newgenvar (); val_kind = Val_reg; val_loc = Location.none; val_attributes = []; val_uid = Types.Uid.internal_not_actually_unique } in
+  let described =
+    { Types.val_type = Btype.newgenvar ();
+      val_kind = Val_reg;
+      val_loc = Location.none;
+      val_attributes = [];
+      val_uid = Types.Uid.internal_not_actually_unique }
+  in
   List.fold_left (fun env name -> Env.add_value (Ident.create_local name) described env) env names
 
 (* The other names that an item introduces: what is said of them behind a refused item is no news. *)
@@ -115,7 +121,8 @@ let against { implementation; unit_name = answer_name } ~unit_name ast =
   ignore (Warnings.parse_options false "-a");
   judged Type (fun () ->
       let answer = Ident.create_persistent answer_name in
-      let env = Env.add_module answer Types.Mp_present (Types.Mty_signature implementation.Typedtree.signature) !initial in
+      let offered = Types.Mty_signature implementation.Typedtree.signature in
+      let env = Env.add_module answer Types.Mp_present offered !initial in
       Typecore.reset_delayed_checks ();
       Env.reset_required_globals ();
       let structure, signature, _ = Structure_api.type_structure env ast in
@@ -124,7 +131,8 @@ let against { implementation; unit_name = answer_name } ~unit_name ast =
 
 let types_of signature =
   let value = function
-    | Types.Sig_value (name, described, _) -> Some (Ident.name name, Format.asprintf "%a" Printtyp.type_scheme described.val_type)
+    | Types.Sig_value (name, described, _) ->
+      Some (Ident.name name, Format.asprintf "%a" Printtyp.type_scheme described.val_type)
     | _ -> None
   in
   List.filter_map value signature

@@ -47,7 +47,8 @@ let settle_again () = if (Gc.quick_stat ()).heap_words > settled_words then sett
 (* The filters of system calls, one for this process and one more for its children, and what stands in them for
    the number of the process; empty where there are none. *)
 let own_filter, childs_filter, own_pid =
-  let of_hex text = String.init (String.length text / 2) (fun i -> Char.chr (int_of_string ("0x" ^ String.sub text (2 * i) 2))) in
+  let byte text i = Char.chr (int_of_string ("0x" ^ String.sub text (2 * i) 2)) in
+  let of_hex text = String.init (String.length text / 2) (byte text) in
   match Sys.argv with
   | [| _; own; childs; own_pid |] -> (of_hex own, of_hex childs, int_of_string own_pid)
   | _ -> ("", "", 0)
