@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from attacker import folder, means, token, working
 
 from app.judging import servers_folder
 from ocaml.judge import Judge, PlainJudge
@@ -14,6 +15,8 @@ from ocaml.server.pool import Pool
 from ocaml.toolchain import Toolchain, find
 
 # Little memory: the first touch of a page can take long on a virtual machine.
+__all__ = ["folder", "means", "token", "working"]  # fixtures of the containment tests
+
 LIMITS = Limits(seconds=5, memory_bytes=128 * MIB)
 
 

@@ -1,121 +1,21 @@
 """Real attacks against each way of shutting a program in that works on this machine."""
 
 import asyncio
-import os
 import secrets
 import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from attacker import APART, ENVIRONMENT, HIDING, PYTHON, SEEN, alive, all_gone, attack, works
 
 from ocaml.containment import Container, Means, contained, strongest
-from ocaml.containment.container import COMBINATIONS, why_not
+from ocaml.containment.container import COMBINATIONS
 from ocaml.errors import ContainmentFailed
-from ocaml.sandbox import MIB, RESULT, Execution, Limits, execute
-from ocaml.scratch import scratch_folder
+from ocaml.sandbox import Limits, execute
 from ocaml.verdict import Limit
-
-# The attacker: whatever of Python's lies outside of the system's libraries.
-PYTHON = Path(sys.executable).resolve()
-SEEN = (PYTHON, Path(sys.base_prefix).resolve() / "lib")
-ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
-
-HIDING = {Means.BUBBLEWRAP, Means.NAMESPACES, Means.LANDLOCK}  # the user's files
-APART = {Means.BUBBLEWRAP, Means.NAMESPACES}  # other processes, networks
-
-
-def works(means: frozenset[Means], folder: Path) -> bool:
-    return why_not(Container(means, SEEN), [str(PYTHON), "-I", "-S", "-c", ""], folder) is None
-
-
-# Each means alone where it can be, and the strongest together.
-TRIED = [
-    frozenset(one)
-    for one in (
-        {Means.BUBBLEWRAP, Means.SECCOMP},
-        {Means.HOLDER, Means.NAMESPACES, Means.LANDLOCK, Means.SECCOMP},
-        {Means.HOLDER, Means.NAMESPACES},
-        {Means.HOLDER, Means.LANDLOCK, Means.SECCOMP},
-        {Means.HOLDER, Means.SECCOMP},
-        {Means.HOLDER, Means.SEATBELT},
-        {Means.HOLDER},
-    )
-    if one in COMBINATIONS.get(sys.platform, ())
-]
-
-
-@pytest.fixture(scope="session")
-def working(tmp_path_factory: pytest.TempPathFactory) -> set[frozenset[Means]]:
-    folder = tmp_path_factory.mktemp("trial")
-    return {means for means in TRIED if works(means, folder)}
-
-
-@pytest.fixture(params=TRIED, ids=lambda means: "+".join(sorted(one.value for one in means)))
-def means(request: pytest.FixtureRequest, working: set[frozenset[Means]]) -> frozenset[Means]:
-    if request.param not in working:
-        pytest.skip("not to be had on this machine")
-    found: frozenset[Means] = request.param
-    return found
-
-
-@pytest.fixture
-def token() -> Iterator[str]:
-    """A word in the arguments of an attacker and of all that it forks, by which they are found."""
-    word = f"ocamler-attack-{secrets.token_hex(8)}"
-    yield word
-    for pid in alive(word):  # a test that fails leaves nothing either
-        os.kill(pid, signal.SIGKILL)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "run").mkdir()
-    return tmp_path / "run"
-
-
-async def attack(
-    code: str, means: frozenset[Means], folder: Path, token: str = "x", **limits: float
-) -> Execution:
-    held = Limits(**{"seconds": 10.0, **limits})  # type: ignore[arg-type]
-    return await execute(
-        [PYTHON, "-I", "-S", "-c", code, token],
-        cwd=folder,
-        environment=ENVIRONMENT,
-        limits=held,
-        container=Container(means, SEEN),
-    )
-
-
-def alive(token: str) -> list[int]:
-    """The processes that have ``token`` among their arguments, zombies apart."""
-    found = []
-    if sys.platform != "linux":
-        told = subprocess.run(
-            ["ps", "-A", "-o", "pid=,stat=,args="], capture_output=True, text=True, check=True
-        )
-        rows = [line.split(None, 2) for line in told.stdout.splitlines() if token in line]
-        return [int(pid) for pid, state, _ in rows if "Z" not in state]
-    for name in os.listdir("/proc"):
-        try:
-            if name.isdigit() and token.encode() in Path(f"/proc/{name}/cmdline").read_bytes():
-                found.append(int(name))
-        except OSError:
-            continue
-    return found
-
-
-async def all_gone(token: str, seconds: float = 5.0) -> bool:
-    until = time.monotonic() + seconds
-    while alive(token):
-        if time.monotonic() > until:
-            return False
-        await asyncio.sleep(0.01)
-    return True
 
 
 def test_some_way_works_here(working: set[frozenset[Means]]) -> None:
@@ -330,109 +230,6 @@ async def test_ignoring_signals_and_stopping_oneself_is_no_way_out(
     ran = await attack(code, means, folder, token, seconds=0.7)
     assert ran.limit is Limit.TIME
     assert await all_gone(token)
-
-
-async def test_memory_is_bounded(means: frozenset[Means], folder: Path) -> None:
-    code = "x = []\nwhile True: x.append(b'x' * 1_000_000)"
-    ran = await attack(code, means, folder, memory_bytes=96 * MIB, seconds=20)
-    assert ran.limit is Limit.MEMORY or b"MemoryError" in ran.stderr, ran
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory is looked at, not bounded")
-async def test_memory_that_is_not_yet_written_to_is_bounded(means: frozenset[Means], folder: Path) -> None:
-    ran = await attack(
-        "import mmap; mmap.mmap(-1, 2 << 30, mmap.MAP_PRIVATE)", means, folder, memory_bytes=96 * MIB
-    )
-    assert b"Cannot allocate memory" in ran.stderr, ran
-
-
-async def test_output_is_bounded(means: frozenset[Means], folder: Path) -> None:
-    ran = await attack("while True: print('x' * 1000)", means, folder, output_bytes=50_000)
-    assert (ran.limit, ran.truncated, len(ran.stdout)) == (Limit.OUTPUT, True, 50_000)
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "n = 0\nwhile True: n += 1; open(str(n), 'w').write('x' * 1_000_000)",
-        "n = 0\nwhile True: n += 1; open(str(n), 'w')",
-        "import os\nwhile True: os.mkdir('d'); os.chdir('d')",
-        "import os\nwhile True: os.mkdir('d' * 250); os.chdir('d' * 250)",
-    ],
-    ids=["bytes", "files", "folders", "long names"],
-)
-async def test_what_it_may_leave_in_its_folder_is_bounded(working: set[frozenset[Means]], code: str) -> None:
-    for means in working:
-        async with scratch_folder() as folder:
-            ran = await attack(code, means, folder, folder_bytes=20 * MIB, folder_entries=300)
-            assert ran.limit is Limit.OUTPUT, (means, ran)
-        assert not folder.exists()
-
-
-async def test_it_holds_no_descriptor_but_its_streams(means: frozenset[Means], folder: Path) -> None:
-    code = "import os\nfor fd in range(3, 256):\n    try: os.fstat(fd); print(fd)\n    except OSError: pass"
-    assert (await attack(code, means, folder)).stdout == b""
-
-
-async def test_what_it_tells_comes_as_it_tells_it(means: frozenset[Means], folder: Path) -> None:
-    heard: list[bytes] = []
-    ran = await execute(
-        [
-            PYTHON,
-            "-I",
-            "-S",
-            "-c",
-            "import os, sys; os.write(int(sys.argv[1]), b'told'); print(sys.stdin.read())",
-            RESULT,
-        ],
-        cwd=folder,
-        environment=ENVIRONMENT,
-        limits=Limits(),
-        stdin=b"nonce",
-        take=heard.append,
-        container=Container(means, SEEN),
-    )
-    assert (b"".join(heard), ran.stdout, ran.exit_code) == (b"told", b"nonce\n", 0)
-
-
-async def test_what_it_told_cannot_be_read_back(means: frozenset[Means], folder: Path) -> None:
-    """On Linux opening /dev/fd/N opens a pipe anew, from whichever end."""
-    code = (
-        "import os, sys\n"
-        "os.write(int(sys.argv[1]), b'told')\n"
-        "for name in ('/dev/fd/', '/proc/self/fd/'):\n"
-        "    try: print(os.read(os.open(name + sys.argv[1], os.O_RDONLY | os.O_NONBLOCK), 10))\n"
-        "    except OSError: pass"
-    )
-    ran = await execute(
-        [PYTHON, "-I", "-S", "-c", code, RESULT],
-        cwd=folder,
-        environment=ENVIRONMENT,
-        limits=Limits(),
-        take=lambda told: None,
-        container=Container(means, SEEN),
-    )
-    assert b"told" not in ran.stdout
-
-
-async def test_telling_too_much_ends_it(means: frozenset[Means], folder: Path) -> None:
-    heard = bytearray()
-    ran = await execute(
-        [
-            PYTHON,
-            "-I",
-            "-S",
-            "-c",
-            "import os, sys\nwhile True: os.write(int(sys.argv[1]), b'x' * 1000)",
-            RESULT,
-        ],
-        cwd=folder,
-        environment=ENVIRONMENT,
-        limits=Limits(result_bytes=50_000),
-        take=heard.extend,
-        container=Container(means, SEEN),
-    )
-    assert (ran.limit, len(heard)) == (Limit.OUTPUT, 50_000)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
