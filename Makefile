@@ -8,7 +8,7 @@ MODEL ?= smollm2-135m
 BIN = .venv/bin
 OURS = app convert models ocaml training
 
-.PHONY: help setup solve test test-slow check format bench check-mac clean
+.PHONY: help setup setup-dev solve test test-slow check format bench check-mac clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -16,27 +16,30 @@ help: ## list the targets
 setup: ## make .venv and install what is missing; returns at once when nothing is
 	@$(PYTHON) bootstrap.py
 
+setup-dev: ## the same, with what tests and checks need
+	@$(PYTHON) bootstrap.py dev
+
 solve: setup ## solve PROBLEM=examples/run_length.md, with more options in ARGS
 	@$(BIN)/ocamler solve $(ARGS) -- "$(PROBLEM)"
 
-test: setup ## the fast tests
+test: setup-dev ## the fast tests
 	@$(BIN)/python -m pytest -q -m "not slow"
 
-test-slow: setup ## the tests that load real models or need a network
+test-slow: setup-dev ## the tests that load real models or need a network
 	@$(BIN)/python -m pytest -q -m slow
 
-check: setup ## style, types and the arrows between the rooms
+check: setup-dev ## style, types and the arrows between the rooms
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy bootstrap.py
 	$(BIN)/lint-imports
 
-format: setup ## mend the style that can be mended
+format: setup-dev ## mend the style that can be mended
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup ## the figures: start-up, large inputs, the judge, and the engine process against the bare library with MODEL
+bench: setup-dev ## the figures: start-up, large inputs, the judge, and the engine process against the bare library with MODEL
 	@$(BIN)/python -P tests/benchmarks/startup.py
 	@$(BIN)/python -P tests/benchmarks/large_inputs.py
 	@$(BIN)/python -P tests/benchmarks/judge.py

@@ -1,7 +1,8 @@
 """Sets this checkout up: `.venv` with all that ocamler needs, OCaml and a C++ compiler.
 
-`make setup` starts it. It needs the standard library alone, starts under any Python from 3.8 on to say
-what it lacks, and returns at once, silent, when the checkout is set up already.
+`make setup` starts it, and what tests or checks asks for the `dev` packages too: torch and MLX among them,
+which nobody needs who solves. It needs the standard library alone, starts under any Python from 3.8 on to
+say what it lacks, and returns at once, silent, when the checkout is set up already.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from typing import Callable, Iterator, Mapping, NamedTuple, Sequence, TextIO, Tu
 ROOT = Path(__file__).resolve().parent
 SUPPORTED = ((3, 13), (3, 12), (3, 11))  # the best first; requires-python in pyproject.toml says the same
 WHEEL = "llama_cpp_python-*.whl"
+ENGINES = "llama,mlx,openai"  # extras of pyproject.toml; MLX is for Apple silicon alone
+DEV = "dev"  # the extra that tests and checks need, and how it is asked for
 TICK = 1.0  # seconds between two looks at a step that says nothing
 QUIET = 15.0  # seconds between two lines about the same step where nothing can move
 TAIL = 40  # lines of a log that are shown when a step fails
@@ -85,18 +88,18 @@ def places_in(root: Path) -> Places:
     return Places(root, venv, venv / "bin" / "python", venv / "setup.stamp", root / "build" / "wheels", cmake)
 
 
-def main() -> Exit:
-    """Set the checkout up, and return how that ended."""
-    places = places_in(ROOT)
+def main(arguments: Sequence[str] = ()) -> Exit:
+    """Set the checkout up, with the `dev` packages if `arguments` say so, and return how that ended."""
+    places, dev = places_in(ROOT), DEV in arguments
     os.umask(os.umask(0) & 0o077)  # whatever the user's umask, we can read what we write
     try:
-        if not (is_current(places) and shutil.which("ocaml")):
+        if not (is_current(places, dev=dev) and shutil.which("ocaml")):
             _use_supported_python()
             signal.signal(signal.SIGTERM, signal.default_int_handler)
             with _alone(places) as lock:
                 _fill_needs(places)
-                if not is_current(places):
-                    _make_environment(places, lock)
+                if not is_current(places, dev=dev):
+                    _make_environment(places, lock, dev=dev or DEV in _stamped(places))
     except SetupError as error:
         _say(str(error))
         return error.ending
@@ -116,10 +119,11 @@ def fingerprint(places: Places) -> str:
     return hashlib.sha256(b"\0".join([os.fsencode(places.root), *contents])).hexdigest()
 
 
-def is_current(places: Places) -> bool:
+def is_current(places: Places, *, dev: bool = False) -> bool:
     """Whether the environment stands, for this place and these files; costs milliseconds."""
     runs = all(os.access(places.venv / "bin" / name, os.X_OK) for name in ("python", "ocamler"))
-    return runs and places.stamp.is_file() and places.stamp.read_text() == fingerprint(places)
+    made = _stamped(places)
+    return runs and fingerprint(places) in made and (DEV in made or not dev)
 
 
 def consent(environment: Mapping[str, str], *, terminal: bool, root: bool) -> Consent:
@@ -294,7 +298,12 @@ def _as_root(command: tuple[str, ...]) -> tuple[str, ...]:
     return ("sudo", *command) if shutil.which("sudo") else ("su", "-c", shlex.join(command))
 
 
-def _make_environment(places: Places, lock: int) -> None:
+def _stamped(places: Places) -> list[str]:
+    """Return what the environment was made for: a fingerprint, and `dev` where it has those packages."""
+    return places.stamp.read_text().split() if places.stamp.is_file() else []
+
+
+def _make_environment(places: Places, lock: int, *, dev: bool) -> None:
     """Fill `.venv`. Interrupted, the next run makes it anew from what was fetched and compiled."""
     import tomllib  # not before Python 3.11
 
@@ -313,7 +322,8 @@ def _make_environment(places: Places, lock: int) -> None:
     places.wheels.mkdir(parents=True, exist_ok=True)
     engine = project["optional-dependencies"]["llama"]
     _pip(places, lock, (*wheel, *engine), places.venv / "llama-build.log")
-    _pip(places, lock, ("install", *links, "--editable", ".[llama,dev]"), places.venv / "setup.log")
+    extras = f"{ENGINES},{DEV}" if dev else ENGINES
+    _pip(places, lock, ("install", *links, "--editable", f".[{extras}]"), places.venv / "setup.log")
     loads = subprocess.run([str(places.python), "-c", "import llama_cpp"], capture_output=True, check=False)
     if loads.returncode:
         raise SetupError(
@@ -321,7 +331,7 @@ def _make_environment(places: Places, lock: int) -> None:
             "llama_cpp_python`, then make again.".format(loads.stderr.decode(errors="replace"), places.python)
         )
     partial = places.stamp.with_suffix(".partial")
-    partial.write_text(fingerprint(places))
+    partial.write_text(f"{fingerprint(places)} {DEV if dev else ''}")
     partial.replace(places.stamp)
     _say(f"Set up in {time.monotonic() - begun:.0f} s.")
 
@@ -396,4 +406,4 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main().value)
+    sys.exit(main(sys.argv[1:]).value)

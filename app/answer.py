@@ -63,6 +63,8 @@ class Answer:
                     "tokens": attempt.tokens,
                     "seconds": round(attempt.seconds, 3),
                     "how": attempt.how.value,
+                    "dropped_messages": attempt.dropped_messages,
+                    "dropped_tokens": attempt.dropped_tokens,
                 }
                 for attempt in self.attempts
             ],

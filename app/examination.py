@@ -1,14 +1,13 @@
 """What ``doctor`` looks at: each finding says what is there, or what is missing and how to mend it."""
 
 import asyncio
-import importlib.util
 import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.exits import Exit
 from app.judging import open_judge, servers_folder
@@ -22,7 +21,9 @@ from ocaml.server.build import built
 from ocaml.toolchain import Toolchain, find
 from ocaml.verdict import Limit, Stage
 
-_ENGINE = "llama_cpp"
+if TYPE_CHECKING:
+    from models.store import Store
+
 _GIB = 1024**3
 
 
@@ -47,7 +48,7 @@ class Finding:
 def examine() -> list[Finding]:
     """Look at everything; one part being ill hides no other."""
     settings, finding = _settings()
-    return [*_ocaml(settings), _engine(), *_models(settings), _memory(), finding, _python()]
+    return [*_ocaml(settings), *_engines(), *_models(settings), _memory(), finding, _python()]
 
 
 def _ocaml(settings: Settings) -> Iterator[Finding]:
@@ -111,11 +112,47 @@ async def _judge(settings: Settings) -> list[Finding]:
     return [judge, limits]
 
 
-def _engine() -> Finding:
-    if importlib.util.find_spec(_ENGINE) is None:
+# What an engine is made of, as pip knows it.
+_PACKAGES = {
+    "llama": ("llama-cpp-python",),
+    "mlx": ("mlx-lm",),
+    "transformers": ("torch", "transformers", "peft"),
+}
+
+
+def _engines() -> Iterator[Finding]:
+    """Each engine, and what would bring it; where one is here, another that is missing is no fault."""
+    from models.choice import engines_here, loadable
+    from models.engines.machine import is_apple_silicon
+
+    here = engines_here()
+    if here:
+        formats = ", ".join(loadable(here))
+        yield Finding("engine", True, f"{' and '.join(here)}: {formats} weights can be loaded")
+    else:
         mend = "run `make setup` in the checkout, or install ocamler with its `llama` extra"
-        return Finding("engine", False, "llama-cpp-python is not installed", mend, Exit.MODEL)
-    return Finding("engine", True, f"llama-cpp-python {version('llama-cpp-python')}")
+        yield Finding("engine", False, "no engine is installed", mend, Exit.MODEL)
+    for engine, packages in _PACKAGES.items():
+        if engine != "mlx" or engine in here or is_apple_silicon():
+            yield _packages(f"engine, {engine}", packages, is_needed=not here)
+    yield _packages("servers", ("httpx",), is_needed=False)
+
+
+def _packages(subject: str, packages: tuple[str, ...], *, is_needed: bool) -> Finding:
+    versions = {package: _version(package) for package in packages}
+    missing = [package for package, found in versions.items() if not found]
+    if not missing:
+        return Finding(subject, True, ", ".join(f"{package} {found}" for package, found in versions.items()))
+    verb = "is" if len(missing) == 1 else "are"
+    mend = f"if you want it, run `{sys.executable} -m pip install {' '.join(missing)}`"
+    return Finding(subject, not is_needed, f"{' and '.join(missing)} {verb} not installed", mend)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
 
 
 def _models(settings: Settings) -> Iterator[Finding]:
@@ -125,11 +162,28 @@ def _models(settings: Settings) -> Iterator[Finding]:
     here = store.installed()
     yield Finding("weights", True, f"{store.home} ({len(here)} models, {_free(store.home)} free)")
     try:
-        model = store.resolve(settings.model or None)
+        yield Finding("model", True, _model(settings, store))
     except ModelError as error:
         yield Finding("model", False, str(error), code=Exit.MODEL)
-        return
-    yield Finding("model", True, f"{model.name}, {model.size / _GIB:.1f} GiB, {model.licence}")
+
+
+def _model(settings: Settings, store: "Store") -> str:
+    """Say what model is used, and what it will take; raises ``ModelError`` when there is none."""
+    from models.address import Server, is_address
+    from models.choice import engine_for
+    from models.engines.openai_address import parse_address
+    from models.engines.options import EngineOptions
+    from models.engines.plan import describe, plan_here, refuse_too_big
+
+    if is_address(settings.model):
+        parse_address(settings.model)
+        return f"a server, {Server(settings.model).name}"
+    model = store.resolve(settings.model or None)
+    engine = engine_for(model.format, store.engines)
+    options = EngineOptions(context_tokens=settings.context or None)
+    plan = plan_here(model.path, model.format, engine, options, base=model.base)
+    refuse_too_big(plan, model.name)
+    return f"{model.name}, {model.size / _GIB:.1f} GiB, {model.licence}, by {engine}; {describe(plan)}"
 
 
 def _memory() -> Finding:

@@ -1,7 +1,5 @@
 """The judge as the settings want it, and what a problem is judged by."""
 
-import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,13 +31,11 @@ def open_judge(
     return served.open_judge(find(), limits, servers_folder(), say=tell)
 
 
-def servers_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where check servers are kept once they are built: ``OCAMLER_CACHE``, else the user's cache folder."""
-    if chosen := environment.get("OCAMLER_CACHE", "").strip():
-        return Path(chosen).expanduser().absolute() / "servers"
-    import platformdirs
+def servers_folder() -> Path:
+    """Where check servers are kept once they are built."""
+    from app.cache import cache_folder
 
-    return Path(platformdirs.user_cache_dir("ocamler", appauthor=False)) / "servers"
+    return cache_folder() / "servers"
 
 
 def example_tests(examples: "tuple[Example, ...]") -> str:

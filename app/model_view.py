@@ -5,18 +5,24 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from models.address import Server, is_address
 from models.catalogue import Entry, FileSource, Format, HubSource, Model, PyPISource, Source
+from models.choice import engine_for
+from models.engines.options import EngineOptions
+from models.engines.plan import plan_here
 from models.errors import ModelError, NotConverted
 from models.progress import human_bytes
 from models.store import Store
-from models.weights import memory_needed
 
 _CONTEXT = 4096  # tokens that the memory is told for
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the list. ``where`` is a path, None for what is not here; ``partial`` counts bytes."""
+    """One line of the list. ``where`` is a path, None for what is not here; ``partial`` counts bytes.
+
+    ``engine`` is the one that loads it here by default, None when none here does.
+    """
 
     name: str
     format: str
@@ -26,6 +32,7 @@ class Row:
     where: str | None
     source: str
     runs_here: bool
+    engine: str | None
     default: bool
     licence: str
     context: int
@@ -45,7 +52,7 @@ def rows(store: Store, default: str) -> list[Row]:
 
 def table(lines: Sequence[Row]) -> str:
     """Return the rows as aligned columns; ``*`` marks the default."""
-    cells = [("", "model", "format", "size", "installed", "where"), *(_cells(row) for row in lines)]
+    cells = [("", "model", "format", "engine", "size", "installed", "where"), *(_cells(row) for row in lines)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
     padded = (
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells
@@ -61,8 +68,10 @@ def rows_json(lines: Sequence[Row]) -> list[dict[str, Any]]:
 def facts(name: str, store: Store, default: str) -> dict[str, Any]:
     """Return all that is known of a model, in the order it is shown; the keys are the JSON's.
 
-    ``name`` may also be the path of weights. Raises ``UnknownModel`` or ``NotAModel``.
+    ``name`` may also be the path of weights or a server's address. Raises ``UnknownModel`` or ``NotAModel``.
     """
+    if is_address(name):
+        return _server_facts(Server(name), default)
     entry = store.catalogue.find(name)
     here = [model for model in store.installed() if model.name.casefold() == name.casefold()]
     if entry is not None:
@@ -73,7 +82,7 @@ def facts(name: str, store: Store, default: str) -> dict[str, Any]:
     return {
         **known,
         "default": known["name"] == default,
-        "installed": [_model_facts(model) for model in here],
+        "installed": [_model_facts(model, store) for model in here],
     }
 
 
@@ -104,6 +113,7 @@ def _installed(model: Model, store: Store, default: str) -> Row:
         where=str(model.path),
         source=source_word(model.source),
         runs_here=model.format in store.formats,
+        engine=_engine(model.format, store),
         default=model.name == default,
         licence=model.licence,
         context=model.context,
@@ -116,12 +126,13 @@ def _missing(entry: Entry, store: Store, default: str) -> Row:
     return Row(
         name=entry.name,
         format=(usable or entry.formats)[0].value,
-        size=entry.size_in(usable),
+        size=entry.size_in(usable[:1]),
         installed=False,
         partial=store.bytes_here(entry.name),
         where=None,
         source=" or ".join(dict.fromkeys(source_word(source) for source in entry.sources)),
         runs_here=bool(usable),
+        engine=_engine(usable[0], store) if usable else None,
         default=entry.name == default,
         licence=entry.licence,
         context=entry.context,
@@ -136,7 +147,12 @@ def _cells(row: Row) -> tuple[str, ...]:
     where = _short(row.where) if row.where else f"on {row.source}"
     if not row.runs_here:
         where += " (no engine here loads it)"
-    return ("*" if row.default else "", row.name, row.format, human_bytes(row.size), state, where)
+    size = human_bytes(row.size)
+    return ("*" if row.default else "", row.name, row.format, row.engine or "–", size, state, where)
+
+
+def _engine(form: Format, store: Store) -> str | None:
+    return engine_for(form, store.engines) if form in store.formats else None
 
 
 def _short(path: str) -> str:
@@ -171,6 +187,21 @@ def _own_facts(model: Model) -> dict[str, Any]:
     }
 
 
+def _server_facts(server: Server, default: str) -> dict[str, Any]:
+    """Return what an address says by itself: whether anybody answers there, the first question shows."""
+    from models.engines.openai_address import parse_address
+
+    address = parse_address(server.address)
+    return {
+        "name": server.name,
+        "engine": "openai",
+        "address": address.api,
+        "model": address.model or None,
+        "default": server.name == default,
+        "installed": [],
+    }
+
+
 def _source_facts(source: HubSource | PyPISource) -> dict[str, Any]:
     match source:
         case HubSource():
@@ -192,19 +223,27 @@ def _source_facts(source: HubSource | PyPISource) -> dict[str, Any]:
     }
 
 
-def _model_facts(model: Model) -> dict[str, Any]:
-    try:
-        memory = memory_needed(model.format, model.path, _CONTEXT)
-    except (ModelError, OSError):
-        memory = None
+def _model_facts(model: Model, store: Store) -> dict[str, Any]:
+    engine = _engine(model.format, store)
     return {
         "format": model.format.value,
         "path": str(model.path),
+        "base": None if model.base is None else str(model.base),
+        "engine": engine,
         "size": model.size,
         "source": source_word(model.source),
         "sha256": model.sha256,
-        "memory": memory,
+        "memory": _memory(model, engine or engine_for(model.format, ())),
     }
+
+
+def _memory(model: Model, engine: str) -> int | None:
+    """Return what the model takes once loaded, in bytes."""
+    options = EngineOptions(context_tokens=_CONTEXT)
+    try:
+        return plan_here(model.path, model.format, engine, options, base=model.base).needed_bytes
+    except (ModelError, OSError):
+        return None
 
 
 _BYTES = {"size", "memory"}

@@ -41,9 +41,10 @@ class Origin:
 class Settings:
     """All settings as they hold now.
 
-    ``model`` is a name or a path, "" the best available; ``home`` is where weights lie, "" the platform's
-    folder; ``threads`` 0 leaves the number to the engine; ``temperature`` is that of repairs. The ``run_…``
-    ones bound a program that is run or tested.
+    ``model`` is a name, a path or a server's address, "" the best available; ``home`` is where weights lie,
+    "" the platform's folder; ``context`` and ``threads`` 0 leave the number to the engine; ``temperature``
+    is that of repairs; ``keep_warm`` is how many minutes a model stays in memory for the next command. The
+    ``run_…`` ones bound a program that is run or tested.
     """
 
     model: str = ""
@@ -51,9 +52,10 @@ class Settings:
     attempts: int = 3
     max_tokens: int = 768
     max_seconds: float = 600.0
-    context: int = 4096
+    context: int = 0
     threads: int = 0
     temperature: float = 0.4
+    keep_warm: float = 0.0
     run_seconds: float = 10.0
     run_memory_mb: int = 1024
     run_output_kb: int = 256
@@ -79,6 +81,7 @@ class Key:
     help: str
     kind: str
     accept: Callable[[object], Value | None]
+    may_be_auto: bool = False
 
     @property
     def variable(self) -> str:
@@ -162,30 +165,50 @@ def _number(least: float, most: float) -> Callable[[object], float | None]:
     return accept
 
 
-def _threads(value: object) -> int | None:
-    return 0 if value == "auto" else _whole(0, 1024)(value)
+def _auto_or_whole(least: int, most: int) -> Callable[[object], int | None]:
+    def accept(value: object) -> int | None:
+        is_auto = value == "auto" or _whole(0, 0)(value) == 0
+        return 0 if is_auto else _whole(least, most)(value)
+
+    return accept
 
 
 def _as_written(key: Key, value: Value) -> Value:
     """Return a value as a person would write it: ``120``, not ``120.0``."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    return "auto" if key.accept is _threads and value == 0 else value
+    return "auto" if key.may_be_auto and value == 0 else value
 
 
 _YEAR_SECONDS = 365 * 24 * 3600
 
 KEYS: tuple[Key, ...] = (
-    Key("model", "model to use, a name or a path; empty: the best available", "a text", _text),
+    Key("model", "model to use: a name, a path or a server; empty: the best available", "a text", _text),
     Key("home", "folder of the weights; empty: the platform's", "a path", _text),
     Key("attempts", "answers to try", "a whole number from 1 to 100", _whole(1, 100)),
     Key("max_tokens", "tokens an answer may have", "a whole number from 1 to 131072", _whole(1, 131072)),
     Key(
         "max_seconds", "time to solve a problem", "a number of seconds above 0", _number(0.001, _YEAR_SECONDS)
     ),
-    Key("context", "tokens of prompt and answer", "a whole number from 256 to 1048576", _whole(256, 1 << 20)),
     Key(
-        "threads", "threads of the engine; auto: it decides", "“auto” or a whole number up to 1024", _threads
+        "context",
+        "tokens of prompt and answer; auto: what fits",
+        "“auto” or a whole number from 256 to 1048576",
+        _auto_or_whole(256, 1 << 20),
+        may_be_auto=True,
+    ),
+    Key(
+        "threads",
+        "threads of the engine; auto: it decides",
+        "“auto” or a whole number up to 1024",
+        _auto_or_whole(0, 1024),
+        may_be_auto=True,
+    ),
+    Key(
+        "keep_warm",
+        "minutes a model stays in memory unused; 0: it ends with the command",
+        "a number of minutes from 0",
+        _number(0, _YEAR_SECONDS / 60),
     ),
     Key("temperature", "how freely repairs are drawn", "a number from 0 to 2", _number(0, 2)),
     Key(
@@ -201,8 +224,10 @@ KEYS: tuple[Key, ...] = (
 
 def shown(name: str, value: Value) -> str:
     """Return a value as the user writes it."""
-    if name == "threads" and value == 0:
+    if value == 0 and find_key(name).may_be_auto:
         return "auto"
+    if isinstance(value, str):
+        return _without_secrets(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -219,12 +244,21 @@ def as_json(settings: Settings, keys: Iterable[Key] = KEYS) -> dict[str, dict[st
     """Return each value and where it comes from, as ``ocamler settings --json`` prints it."""
     return {
         key.name: {
-            "value": getattr(settings, key.name),
+            "value": _without_secrets(value)
+            if isinstance(value := getattr(settings, key.name), str)
+            else value,
             "origin": settings.origin(key.name).layer.value,
             "where": settings.origin(key.name).where or None,
         }
         for key in keys
     }
+
+
+def _without_secrets(text: str) -> str:
+    """Return a value as it may be shown: a server's address without its password."""
+    from models.address import is_address, shown_address
+
+    return shown_address(text) if is_address(text) else text
 
 
 def _nearest(name: str) -> str:
@@ -293,7 +327,7 @@ def _line_of(name: str, text: str) -> str:
 
 def _has_right_type(key: Key, raw: object) -> bool:
     """Numbers in quotes are a mistake in the file, though the environment knows nothing else."""
-    return isinstance(raw, str) == (key.accept is _text) or (key.accept is _threads and raw == "auto")
+    return isinstance(raw, str) == (key.accept is _text) or (key.may_be_auto and raw == "auto")
 
 
 def _quoted(raw: object) -> str:

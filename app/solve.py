@@ -14,8 +14,8 @@ from app.complaint import complaint
 from app.extract import extract
 from app.judging import tests_of
 from models import prompts
-from models.engines.protocol import Engine, Message, Sampling
-from models.events import Attempt, CodeReady, Event, Finished, How, Judged, Repairing, Started, Token
+from models.engines.protocol import Engine, Message, Sampling, Usage
+from models.events import Attempt, CodeReady, Dropped, Event, Finished, How, Judged, Repairing, Started, Token
 from ocaml.judge import Judge
 from ocaml.problem import Problem
 from ocaml.verdict import Stage, Verdict
@@ -111,17 +111,28 @@ def best(attempts: Sequence[Attempt[Verdict]]) -> Attempt[Verdict]:
 
 async def _attempt(number: int, request: _Request, solving: _Solving) -> AsyncGenerator[SolveEvent, None]:
     """Generate one answer, take its code and have it judged."""
-    began, reply, tokens = time.monotonic(), "", 0
+    began, reply, tokens, usage = time.monotonic(), "", 0, Usage()
     with _ending_in(solving.seconds_left, solving.engine):
         async for delta in solving.engine.generate(request.messages, sampling=request.sampling):
             reply += delta.text
             tokens += len(delta.tokens)
+            usage = delta.usage or usage
             if delta.text:
                 yield Token(number, delta.text, delta.entropy)
+    if usage.dropped_messages:
+        yield Dropped(number, usage.dropped_messages, usage.dropped_tokens)
     code = extract(reply, solving.problem).code
     yield CodeReady(number, code)
     verdict = await solving.judge.grade(code, tests_of(solving.problem), asked=solving.problem.signature)
-    attempt = Attempt(code, verdict, tokens, time.monotonic() - began, request.how)
+    attempt = Attempt(
+        code,
+        verdict,
+        tokens,
+        time.monotonic() - began,
+        request.how,
+        usage.dropped_messages,
+        usage.dropped_tokens,
+    )
     solving.attempts.append(attempt)
     yield Judged(number, attempt)
 

@@ -1,7 +1,6 @@
 """A ``solve`` command from its flags to its exit code: read, clear, find a model, solve, hand over."""
 
 import asyncio
-import sys
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from app.answer import Answer, deliver
 from app.exits import exit_for
 from app.files import check_writable, read_file
 from app.judging import open_judge
+from app.opening import find_model, memory_told, open_model
 from app.plain import Plain
 from app.preflight import clear
 from app.settings import Settings, load_settings
@@ -22,6 +22,7 @@ from ocaml.problem import Problem, read_problem
 from ocaml.verdict import Verdict
 
 if TYPE_CHECKING:
+    from models.address import Server
     from models.catalogue import Model
 
 
@@ -37,6 +38,7 @@ class Request:
     max_seconds: float | None = None
     model: str | None = None
     seed: int = 0
+    keep_warm: float | None = None
     as_json: bool = False
     verbose: bool = False
 
@@ -65,7 +67,7 @@ def solve_request(request: Request) -> int:
     cleared = asyncio.run(clear(problem, judge))
     for note in cleared.notes:
         tell(note)
-    model = _model(settings)
+    model = find_model(settings)
     session = _Session()
     try:
         asyncio.run(_run(cleared.problem, judge, model, settings, request, session))
@@ -85,28 +87,21 @@ def _problem(request: Request) -> Problem:
     return replace(problem, tests=f"{tests}\n{problem.tests}" if tests else problem.tests)
 
 
-def _model(settings: Settings) -> "Model":
-    """Find the model, pulling it the first time."""
-    from models.progress import progress_on
-    from models.store import Store
-
-    store = Store(home=settings.home_path, progress=progress_on(sys.stderr))
-    return store.obtain(settings.model or None)
-
-
 async def _run(
-    problem: Problem, judge: Judge, model: "Model", settings: Settings, request: Request, session: _Session
+    problem: Problem,
+    judge: Judge,
+    model: "Model | Server",
+    settings: Settings,
+    request: Request,
+    session: _Session,
 ) -> None:
-    from models.engines import EngineOptions, open_engine
-
-    options = EngineOptions(context_tokens=settings.context, threads=settings.threads or None)
-    engine = open_engine(model, options)
+    engine = open_model(model, settings, request.keep_warm)
     face = Plain(verbose=request.verbose)
     budget = Budget(settings.attempts, settings.max_tokens, settings.max_seconds)
     drawing = Drawing(request.seed, settings.temperature)
     try:
-        face.loading(model.name)
-        await engine.load()
+        face.loading(model.name, memory_told(model, settings) if face.is_watched else "")
+        face.loaded(await engine.load())
         async with aclosing(solve(problem, engine, judge, budget=budget, drawing=drawing)) as events:
             async for event in events:
                 face.show(event)
@@ -124,7 +119,7 @@ async def _run(
         await engine.close()
 
 
-def _hand_over_what_there_is(request: Request, model: "Model", session: _Session) -> None:
+def _hand_over_what_there_is(request: Request, model: "Model | Server", session: _Session) -> None:
     """On Ctrl-C: the best judged answer as usual, else a note where the unjudged text is."""
     from app.files import keep
     from app.judging import answers_folder

@@ -15,19 +15,20 @@ from models.errors import NotConverted, UnknownModel
 
 
 class Format(StrEnum):
-    """How weights lie on disk: one GGUF file, an MLX folder or a Hugging Face folder."""
+    """How weights lie on disk: a GGUF file, an MLX or Hugging Face folder, a LoRA adapter's folder."""
 
     GGUF = "gguf"
     MLX = "mlx"
     HF = "hf"
+    LORA = "lora"
 
 
 ENGINE_FORMATS: Mapping[str, tuple[Format, ...]] = {
     "mlx": (Format.MLX, Format.HF),
     "llama": (Format.GGUF,),
-    "transformers": (Format.HF,),
+    "transformers": (Format.HF, Format.LORA),
 }
-"""What each engine loads as it is; the order of the engines is our preference."""
+"""What each engine loads as it is; the order of the engines is our preference on Apple silicon."""
 
 
 class PromptFormat(StrEnum):
@@ -102,6 +103,7 @@ class Model:
     """Weights on this machine. ``path`` is a file for GGUF and a folder otherwise; ``context`` is in tokens.
 
     ``sha256`` is the file's hash, or a folder's (over its files' hashes); None for weights used in place.
+    ``base`` is the folder of the model that a LoRA adapter changes.
     """
 
     name: str
@@ -113,6 +115,7 @@ class Model:
     source: Source
     sha256: str | None
     size: int
+    base: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

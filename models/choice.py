@@ -8,7 +8,8 @@ from pathlib import Path
 from models.catalogue import ENGINE_FORMATS, Catalogue, Entry, Format
 
 _SHARE = 0.6  # of the machine's memory that a model may take: the rest is the user's
-_PACKAGES = {"mlx": "mlx_lm", "llama": "llama_cpp"}
+_PACKAGES = {"mlx": ("mlx_lm",), "llama": ("llama_cpp",), "transformers": ("torch", "transformers")}
+_ELSEWHERE = ("llama", "transformers", "mlx")  # than on a Mac: there MLX has no kernels to speak of
 
 
 def default_model(
@@ -31,24 +32,37 @@ def default_model(
 def defaults(
     catalogue: Catalogue, memory_bytes: int, platform: str, engines: Collection[str]
 ) -> tuple[Entry, ...]:
-    """Return the entries that the machine can run, the best first; the smallest of all when none fits."""
-    formats = loadable(engines, platform)
+    """Return the entries that the machine can run, the best first; the smallest of all when none fits.
+
+    What a slow engine alone loads is no default where there is a quick one: transformers on a CPU, or MLX
+    anywhere but on a Mac, takes minutes for an answer.
+    """
+    quick = [engine for engine in engines if engine == "llama" or (engine, platform) == ("mlx", "darwin")]
+    formats = loadable(quick or engines, platform)
     known = [entry for entry in catalogue.entries if set(entry.formats) & set(formats)] or [
         *catalogue.entries
     ]
-    fitting = tuple(entry for entry in known if entry.memory <= memory_bytes * _SHARE)
+    # Without a GPU transformers computes in float32, which takes twice the room of the files.
+    growth = 2 if platform != "darwin" and "transformers" in engines and not quick else 1
+    fitting = tuple(entry for entry in known if entry.memory * growth <= memory_bytes * _SHARE)
     return fitting or (min(known, key=lambda entry: entry.memory),)
 
 
 def loadable(engines: Iterable[str], platform: str = sys.platform) -> tuple[Format, ...]:
-    """Return the formats that these engines load, the preferred first; without any, llama.cpp's.
-
-    MLX comes first on a Mac alone: its kernels for other processors are far too slow.
-    """
+    """Return the formats that these engines load, the preferred first; without any, llama.cpp's."""
     there = set(engines) or {"llama"}
-    order = sorted(ENGINE_FORMATS, key=lambda engine: engine == "mlx" and platform != "darwin")
-    formats = (form for engine in order if engine in there for form in ENGINE_FORMATS[engine])
+    formats = (form for engine in _preferred(platform) if engine in there for form in ENGINE_FORMATS[engine])
     return tuple(dict.fromkeys(formats))
+
+
+def engine_for(form: Format, engines: Collection[str] | None = None, platform: str = sys.platform) -> str:
+    """Return the engine that loads such weights by default: the preferred of ``engines``, or of those here.
+
+    When none of them does, the preferred of all that would: it says what is missing.
+    """
+    there = engines_here() if engines is None else engines
+    able = [engine for engine in _preferred(platform) if form in ENGINE_FORMATS[engine]]
+    return next((engine for engine in able if engine in there), able[0])
 
 
 def engines_for(formats: Iterable[Format]) -> tuple[str, ...]:
@@ -58,8 +72,16 @@ def engines_for(formats: Iterable[Format]) -> tuple[str, ...]:
 
 
 def engines_here() -> tuple[str, ...]:
-    """Return the engines whose package is installed; looks for it and does not import it."""
-    return tuple(engine for engine, package in _PACKAGES.items() if importlib.util.find_spec(package))
+    """Return the engines whose packages are installed; looks for them and imports none."""
+    return tuple(engine for engine, packages in _PACKAGES.items() if all(map(_is_installed, packages)))
+
+
+def _preferred(platform: str) -> tuple[str, ...]:
+    return tuple(ENGINE_FORMATS) if platform == "darwin" else _ELSEWHERE
+
+
+def _is_installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
 
 
 def memory_here() -> int:

@@ -40,6 +40,15 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
+class Dropped:
+    """The conversation exceeded the model's context: its oldest messages were not read in this attempt."""
+
+    attempt: int
+    messages: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class CodeReady:
     """The code taken from the completion, about to be judged."""
 
@@ -49,13 +58,18 @@ class CodeReady:
 
 @dataclass(frozen=True, slots=True)
 class Attempt(Generic[V]):
-    """One attempt as it is reported: code, verdict, generated tokens, wall seconds."""
+    """One attempt as it is reported: code, verdict, generated tokens, wall seconds.
+
+    So many messages of the conversation, of so many tokens, did not fit into the context and were dropped.
+    """
 
     code: str
     verdict: V
     tokens: int
     seconds: float
     how: How
+    dropped_messages: int = 0
+    dropped_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,4 +97,4 @@ class Finished(Generic[V]):
     seconds: float
 
 
-Event: TypeAlias = Started | Token | CodeReady | Judged[V] | Repairing | Finished[V]
+Event: TypeAlias = Started | Token | Dropped | CodeReady | Judged[V] | Repairing | Finished[V]

@@ -133,6 +133,7 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
         "source": source_to_json(model.source),
         "sha256": model.sha256,
         "size": model.size,
+        "base": None if model.base is None else str(model.base),
         "files": [
             {"path": known.path, "size": known.size, "mtime_ns": known.mtime_ns, "sha256": known.sha256}
             for known in manifest.stamps
@@ -154,5 +155,6 @@ def _from_json(folder: Path, table: Mapping[str, Any]) -> Manifest:
         source=source_from_json(table["source"]),
         sha256=table["sha256"],
         size=table["size"],
+        base=Path(base) if (base := table.get("base")) else None,  # older manifests have none
     )
     return Manifest(folder, model, tuple(Stamp(**known) for known in table["files"]))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from models import catalogue as catalogues
 from models import choice, manifest, pulling
+from models.address import is_address, shown_address
 from models.catalogue import Catalogue, FileSource, Format, Model
 from models.errors import DownloadFailed, NotAModel, NotConverted, NotPulled, StoreError, UnknownModel
 from models.manifest import Manifest
@@ -32,8 +33,8 @@ class Removal:
 class Store:
     """The models of one home.
 
-    ``formats`` are what the engines here load, the preferred first; a method's own ``formats`` stand in for
-    them. ``environment`` is what child processes get, ``free_bytes`` asks the disk.
+    ``engines`` are those that are installed; a method's own ``formats`` stand in for what they load.
+    ``environment`` is what child processes get, ``free_bytes`` asks the disk.
     """
 
     home: Path = field(default_factory=default_home)
@@ -41,7 +42,12 @@ class Store:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     progress: Progress = field(default_factory=Silent)
     free_bytes: Callable[[Path], int] = free_bytes
-    formats: tuple[Format, ...] = field(default_factory=lambda: choice.loadable(choice.engines_here()))
+    engines: tuple[str, ...] = field(default_factory=choice.engines_here)
+
+    @property
+    def formats(self) -> tuple[Format, ...]:
+        """What the engines here load, the preferred first."""
+        return choice.loadable(self.engines)
 
     def installed(self) -> list[Model]:
         """Every model that is here, pulled or added, in the order of names."""
@@ -55,6 +61,11 @@ class Store:
         ``NotConverted`` when no engine here loads it, ``UnknownModel``, ``NotAModel`` or ``DamagedFile``.
         """
         formats = formats or self.formats
+        if is_address(wanted or ""):
+            raise UnknownModel(
+                f"{shown_address(wanted or '')} is a server's address and no weights: "
+                "give it to --model, or make it the default with `ocamler models use`."
+            )
         if not wanted:
             wanted = self.default(formats).name
         here = self._find(wanted)
@@ -72,7 +83,7 @@ class Store:
         if here:
             raise NotConverted(_not_loadable(here[0].model, formats))
         if _is_path(wanted):
-            model = _at(recognise(Path(wanted)))
+            model = _at(recognise(Path(wanted), self.home))
             if model.format not in formats:
                 raise NotConverted(_not_loadable(model, formats))
             return model
@@ -80,12 +91,13 @@ class Store:
 
     def default(self, formats: Sequence[Format] = (), memory_bytes: int | None = None) -> catalogues.Entry:
         """Return the catalogue's entry that is used when nobody names one."""
+        engines = self._engines_for(formats)
         formats = formats or self.formats
         return choice.default_model(
             self.catalogue,
             choice.memory_here() if memory_bytes is None else memory_bytes,
             sys.platform,
-            choice.engines_for(formats),
+            engines,
             {known.name for known in self.installed() if known.format in formats},
         )
 
@@ -97,7 +109,7 @@ class Store:
     def pull_default(self, formats: Sequence[Format] = (), memory_bytes: int | None = None) -> Model:
         """Fetch the best model that this machine can both run and reach."""
         memory = choice.memory_here() if memory_bytes is None else memory_bytes
-        engines = choice.engines_for(formats or self.formats)
+        engines = self._engines_for(formats)
         ranked = choice.defaults(self.catalogue, memory, sys.platform, engines)
         for entry, following in zip(ranked, [*ranked[1:], None], strict=True):
             try:
@@ -118,7 +130,7 @@ class Store:
     def add(self, path: Path, name: str) -> Model:
         """Use the user's own weights where they lie, under a name of their own."""
         self._check_name(name)
-        weights = recognise(path)
+        weights = recognise(path, self.home)
         folder = self._shelf.folder(name, weights.format)
         with self._shelf.lock(name, self.progress.say), self._shelf.writing():
             here = self._shelf.manifest(name, weights.format)
@@ -148,6 +160,11 @@ class Store:
         with self._shelf.lock(removal.name, self.progress.say), self._shelf.writing():
             shutil.rmtree(self._shelf.models / removal.name)
         return removal
+
+    def _engines_for(self, formats: Sequence[Format]) -> tuple[str, ...]:
+        """Return the engines here that load one of these formats; when none does, those elsewhere."""
+        able = choice.engines_for(formats) if formats else self.engines
+        return tuple(engine for engine in able if engine in self.engines) or able
 
     @property
     def _shelf(self) -> Shelf:
@@ -179,14 +196,15 @@ class Store:
                     "the catalogue no longer has it."
                 )
             return self.pull(here.model.name, [here.model.format])
-        if not manifest.changed(here):
+        has_base = here.model.base is None or here.model.base.is_dir()
+        if has_base and not manifest.changed(here):
             return here.model
         if not here.model.path.exists():
             raise NotAModel(
                 f"{here.model.name} is {here.model.path}, which is gone: put it back, "
                 f"or run `ocamler models remove {here.model.name}`."
             )
-        renewed = _added(here.folder, here.model.name, recognise(here.model.path))
+        renewed = _added(here.folder, here.model.name, recognise(here.model.path, self.home))
         manifest.restamp(renewed)
         return renewed.model
 
@@ -245,6 +263,7 @@ def _model(name: str, weights: Weights) -> Model:
         source=FileSource(weights.path),
         sha256=None,
         size=weights.size,
+        base=weights.base,
     )
 
 
@@ -252,7 +271,13 @@ def _not_loadable(model: Model, formats: Iterable[Format]) -> str:
     loads = " and ".join(form.value for form in formats) or "nothing"
     if model.format is Format.GGUF:
         return f"{model.name} is GGUF, and the engine here loads {loads}: install llama-cpp-python for it."
+    if model.format is Format.LORA:
+        return (
+            f"{model.name} is a LoRA adapter, and the engine here loads {loads}: "
+            "install ocamler with its `transformers` extra."
+        )
     return (
         f"{model.name} is {model.format.value} weights, and the engine here loads {loads}: "
-        "it waits until `ocamler convert` can make a GGUF of it, or for an engine that loads it."
+        "install an engine that loads them (`ocamler doctor` names it), "
+        "or wait until `ocamler convert` can make a GGUF of it."
     )

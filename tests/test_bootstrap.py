@@ -95,6 +95,18 @@ def test_a_finished_set_up_is_current(checkout: Places) -> None:
     assert bootstrap.is_current(checkout)
 
 
+def test_tests_need_more_than_solving_does(checkout: Places) -> None:
+    assert not bootstrap.is_current(checkout, dev=True)
+    checkout.stamp.write_text(f"{bootstrap.fingerprint(checkout)} dev")
+    assert bootstrap.is_current(checkout, dev=True)
+    assert bootstrap.is_current(checkout)
+
+
+def test_the_extras_it_installs_are_those_of_the_package() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert {*bootstrap.ENGINES.split(","), bootstrap.DEV} <= extras.keys()
+
+
 @pytest.mark.parametrize("changed", ["pyproject.toml", "bootstrap.py", ".venv/pyvenv.cfg"])
 def test_set_up_runs_again_when_what_it_depends_on_changed(checkout: Places, changed: str) -> None:
     (checkout.root / changed).write_text("other\n")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from app.cli.models_bench import bench
+
 if TYPE_CHECKING:
     from app.settings import Settings
     from models.store import Store
@@ -13,7 +15,10 @@ if TYPE_CHECKING:
 
 @click.group()
 def models() -> None:
-    """List, pull, add, remove, choose and look at models."""
+    """List, pull, add, remove, choose, look at and measure models."""
+
+
+models.add_command(bench)
 
 
 @models.command("list")
@@ -58,13 +63,15 @@ def pull(names: tuple[str, ...], form: str | None) -> None:
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--name", help="Its name from now on; by default made from the file's name.")
 def add(path: Path, name: str | None) -> None:
-    """Use a GGUF file, an MLX folder or a Hugging Face folder of your own, where it lies."""
+    """Use a GGUF file, an MLX or Hugging Face folder, or a LoRA adapter of your own, where it lies."""
     from models.catalogue import PromptFormat
     from models.progress import human_bytes
     from models.weights import recognise
 
+    if str(path).startswith(("http:/", "https:/")):
+        raise click.UsageError("a server has no weights to add: make it the default with `models use`")
     _, store = _open()
-    weights = recognise(path)
+    weights = recognise(path, store.home)
     model = store.add(path, name or _name_from(weights.path))
     click.echo(f"{model.name} is {model.path} ({model.format.value}, {human_bytes(model.size)}).", err=True)
     if not weights.has_chat_template and model.prompt_format is PromptFormat.CHATML:
@@ -100,22 +107,17 @@ def remove(names: tuple[str, ...], yes: bool) -> None:
 @models.command()
 @click.argument("name")
 def use(name: str) -> None:
-    """Make NAME, or the weights at a path, the default. `ocamler settings unset model` takes it back."""
-    from app.settings import load_settings, set_setting, settings_path
-    from models.errors import NotPulled
+    """Make NAME the default, or the weights at a path, or a server at http://HOST:PORT[#MODEL].
+
+    `ocamler settings unset model` takes it back.
+    """
+    from app.settings import load_settings, set_setting, settings_path, shown
+    from models.address import is_address
 
     _, store = _open()
-    try:
-        model = store.resolve(name)
-        # Weights that were only pointed at have no name that would find them again.
-        chosen = next(
-            (known.name for known in store.installed() if known.path == model.path), str(model.path)
-        )
-    except NotPulled as missing:
-        click.echo(str(missing), err=True)
-        chosen = missing.name
+    chosen = _checked_address(name) if is_address(name) else _chosen(name, store)
     set_setting("model", chosen, settings_path())
-    click.echo(f"The default is {chosen} now.", err=True)
+    click.echo(f"The default is {shown('model', chosen)} now.", err=True)
     _tell_who_wins(load_settings(), chosen)
 
 
@@ -123,7 +125,7 @@ def use(name: str) -> None:
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def show(name: str, as_json: bool) -> None:
-    """Print what is known of a model, of the catalogue or of this machine, or of weights at a path."""
+    """Print what is known of a model, here or in the catalogue, of weights at a path or of a server."""
     from app.model_view import facts, facts_text
 
     settings, store = _open()
@@ -143,8 +145,30 @@ def _open() -> "tuple[Settings, Store]":
 def _default_name(settings: "Settings", store: "Store") -> str:
     if not settings.model:
         return store.default().name
+    from app.settings import shown
+
     entry = store.catalogue.find(settings.model)
-    return entry.name if entry else settings.model
+    return entry.name if entry else shown("model", settings.model)
+
+
+def _checked_address(name: str) -> str:
+    """Return a server's address as it is kept; raises when it is none, or holds a password."""
+    from models.engines.openai_address import parse_address
+
+    parse_address(name)
+    return name.strip()
+
+
+def _chosen(name: str, store: "Store") -> str:
+    """Return what finds a model again: its name, or the path of weights that were only pointed at."""
+    from models.errors import NotPulled
+
+    try:
+        model = store.resolve(name)
+    except NotPulled as missing:
+        click.echo(str(missing), err=True)
+        return missing.name
+    return next((known.name for known in store.installed() if known.path == model.path), str(model.path))
 
 
 def _name_from(path: Path) -> str:
@@ -172,5 +196,8 @@ def _forget_default(name: str, settings: "Settings") -> None:
 
 
 def _tell_who_wins(settings: "Settings", chosen: str) -> None:
+    from app.settings import shown
+
     if settings.model != chosen:
-        click.echo(f"But {settings.origin('model').where} is set and wins: {settings.model}.", err=True)
+        winner = shown("model", settings.model)
+        click.echo(f"But {settings.origin('model').where} is set and wins: {winner}.", err=True)

@@ -70,8 +70,8 @@ def _tell_who_wins(key: str) -> None:
     """Say so when the environment hides what was just written."""
     import os
 
-    from app.settings import find_key
+    from app.settings import find_key, shown
 
     variable = find_key(key).variable
-    if os.environ.get(variable, "").strip():
-        click.echo(f"But {variable} is set and wins: {os.environ[variable]}.", err=True)
+    if winner := os.environ.get(variable, "").strip():
+        click.echo(f"But {variable} is set and wins: {shown(key, winner)}.", err=True)

@@ -12,8 +12,17 @@ import click
 @click.option(
     "--max-seconds", type=click.FloatRange(min=1), help="Time for everything but loading the model."
 )
-@click.option("--model", help="A model's name (see `ocamler models list`) or the path of its weights.")
+@click.option(
+    "--model",
+    help="A model's name (see `ocamler models list`), the path of its weights, or a server's address.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed draws the same answers.")
+@click.option(
+    "--keep-warm",
+    type=click.FloatRange(min=0),
+    metavar="MINUTES",
+    help="Leave the model in memory for the next solve; 0 ends it after this one.",
+)
 @click.option(
     "--tests", type=click.Path(path_type=Path), help="OCaml assertions that the answer must pass too."
 )
@@ -32,6 +41,7 @@ def solve(
     max_seconds: float | None,
     model: str | None,
     seed: int,
+    keep_warm: float | None,
     tests: Path | None,
     as_json: bool,
     output: Path | None,
@@ -53,6 +63,7 @@ def solve(
         max_seconds=max_seconds,
         model=model,
         seed=seed,
+        keep_warm=keep_warm,
         as_json=as_json,
         verbose=verbose,
     )

@@ -2,88 +2,49 @@
 
 Requests come on the descriptor that was stdin, answers leave on the one that was stdout. Native
 libraries print where they like, so 1 and 2 both lead to the parent's log from the first moment on.
-One thread listens, so that a cancel and the parent's death are heard at any time; the main thread
-does everything else, because a model must be used in the thread that loaded it.
+With ``--warm SOCKET SECONDS`` it outlives who started it: clients come through the socket, one after the
+other, until none has come for so long.
 """
 
 import os
 import sys
-import threading
 import time
-import traceback
 from pathlib import Path
-from queue import SimpleQueue
 from typing import BinaryIO, NoReturn
 
+from models.engines import machine
 from models.engines.backend import Backend, Interrupt
-from models.engines.wire import (
-    Cancel,
-    Failed,
-    Generate,
-    Load,
-    Loaded,
-    Piece,
-    Request,
-    Response,
-    decode_request,
-    encode,
-)
+from models.engines.serving import Client, Server, start
 from models.errors import EngineError
 
 _PARENT_CHECK_SECONDS = 1.0
 
 
-def main(engine: str) -> NoReturn:
-    """Serve requests until the parent closes the pipe or dies."""
-    requests, responses = _take_the_wire()
-    interrupt = Interrupt()
-    inbox: SimpleQueue[Request] = SimpleQueue()
-    threading.Thread(target=_listen, args=(requests, inbox, interrupt), daemon=True).start()
-    threading.Thread(target=_watch_parent, args=(os.getppid(),), daemon=True).start()
-    server = _Server(engine, interrupt, responses)
-    while True:
-        server.answer(inbox.get())
+def main(arguments: list[str]) -> NoReturn:
+    """Serve requests until the parent closes the pipe or dies, or nobody comes any more."""
+    match arguments:
+        case [engine, "--warm", socket, seconds]:
+            from models.engines.warm_child import serve_socket
+
+            serve_socket(Server(lambda interrupt: _backend(engine, interrupt)), Path(socket), float(seconds))
+        case [engine]:
+            _serve_parent(Server(lambda interrupt: _backend(engine, interrupt)))
+        case _:
+            sys.exit(f"usage: python -m models.engines.child ENGINE, not {' '.join(arguments)}")
 
 
-class _Server:
-    """Answers requests one after the other."""
+def _serve_parent(server: Server) -> NoReturn:
+    requests, answers = _take_the_wire()
+    parent = os.getppid()
 
-    def __init__(self, engine: str, interrupt: Interrupt, responses: BinaryIO) -> None:
-        self._engine = engine
-        self._interrupt = interrupt
-        self._responses = responses
-        self._backend: Backend | None = None
+    def listen() -> None:
+        server.listen(Client(answers), requests)
+        # The parent is gone or has closed us: not sys.exit, which would wait for the main thread to be done.
+        os._exit(0)
 
-    def answer(self, request: Request) -> None:
-        """Answer whatever happens: a request without an answer would hang the parent."""
-        self._interrupt.begin(request.id)
-        try:
-            self._answer(request)
-        except EngineError as error:
-            self._send(Failed(request.id, str(error)))
-        except MemoryError:
-            self._send(Failed(request.id, "There is not enough memory: choose a smaller model or context."))
-        except Exception as error:
-            traceback.print_exc()
-            self._send(Failed(request.id, f"The engine failed ({error!r}): please report this."))
-
-    def _answer(self, request: Request) -> None:
-        if self._backend is None:
-            self._backend = _backend(self._engine, self._interrupt)
-        match request:
-            case Load():
-                self._backend.load(Path(request.path), request.options)
-                self._send(Loaded(request.id))
-            case Generate():
-                for delta in self._backend.generate(request):
-                    self._send(Piece(request.id, delta))
-
-    def _send(self, response: Response) -> None:
-        try:
-            self._responses.write(encode(response))
-            self._responses.flush()
-        except BrokenPipeError:
-            os._exit(0)
+    start(listen, "listen")
+    start(lambda: _watch_parent(parent), "watch parent")
+    server.run()
 
 
 def _take_the_wire() -> tuple[BinaryIO, BinaryIO]:
@@ -96,21 +57,6 @@ def _take_the_wire() -> tuple[BinaryIO, BinaryIO]:
     return os.fdopen(requests, "rb"), os.fdopen(responses, "wb")
 
 
-def _listen(requests: BinaryIO, inbox: "SimpleQueue[Request]", interrupt: Interrupt) -> None:
-    try:
-        for line in requests:
-            request = decode_request(line)
-            if isinstance(request, Cancel):
-                interrupt.cancel(request.id)
-            else:
-                inbox.put(request)
-    except BaseException:
-        traceback.print_exc()
-        os._exit(70)
-    # The parent is gone or has closed us: not sys.exit, which would wait for the main thread to be done.
-    os._exit(0)
-
-
 def _watch_parent(parent: int) -> None:
     """End with the parent also where another process inherited its end of the pipe."""
     while os.getppid() == parent:
@@ -119,23 +65,40 @@ def _watch_parent(parent: int) -> None:
 
 
 def _backend(engine: str, interrupt: Interrupt) -> Backend:
-    match engine:
-        case "llama":
-            try:
+    try:
+        match engine:
+            case "llama":
                 from models.engines.llama import LlamaBackend
-            except ImportError as error:
-                raise EngineError(
-                    f"llama-cpp-python is not installed ({error}): run `pip install 'ocamler[llama]'`."
-                ) from error
-            except (OSError, RuntimeError) as error:
-                raise EngineError(
-                    f"llama-cpp-python is broken ({error}): reinstall it with "
-                    "`pip install --force-reinstall --no-cache-dir llama-cpp-python`."
-                ) from error
-            return LlamaBackend(interrupt)
-        case other:
-            raise EngineError(f"There is no engine called {other}: use llama.")
+
+                return LlamaBackend(interrupt)
+            case "mlx":
+                from models.engines.mlx import MlxBackend
+
+                return MlxBackend(interrupt)
+            case "transformers":
+                from models.engines.transformers import TransformersBackend
+
+                return TransformersBackend(interrupt)
+            case other:
+                raise EngineError(f"There is no engine called {other}: use llama, mlx or transformers.")
+    except ImportError as error:
+        raise EngineError(f"{_PACKAGES[engine]} is not installed ({error}): {_remedy(engine)}.") from error
+    except (OSError, RuntimeError) as error:
+        package = _PACKAGES[engine]
+        raise EngineError(
+            f"{package} is broken ({error}): reinstall it with "
+            f"`pip install --force-reinstall --no-cache-dir {package}`."
+        ) from error
+
+
+def _remedy(engine: str) -> str:
+    if engine == "mlx" and not machine.is_apple_silicon():
+        return "it is made for Apple silicon, so use the llama or the transformers engine"
+    return f"run `pip install 'ocamler[{engine}]'`"
+
+
+_PACKAGES = {"llama": "llama-cpp-python", "mlx": "mlx-lm", "transformers": "transformers"}
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1:])

@@ -1,35 +1,45 @@
 """The llama.cpp engine, as it runs in the child process: load a GGUF file, go on with conversations."""
 
-import glob
-import re
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+import importlib
+import platform
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from models.catalogue import Format
+from models.choice import memory_here
 from models.engines import machine
 from models.engines.backend import Interrupt
-from models.engines.draw import Drawer
-from models.engines.llama_chat import Chat
-from models.engines.llama_native import Context, Library, Model, Vocabulary
+from models.engines.chat import Chat
+from models.engines.llama_native import Library, Model
 from models.engines.options import EngineOptions
-from models.engines.protocol import Delta, Finish, Usage
-from models.engines.utf8 import Utf8Assembler
-from models.engines.wire import Generate
+from models.engines.plan import plan_memory, refuse_too_big
+from models.engines.protocol import BatchDelta, Delta, Footprint, Message, Prompt, Role
+from models.engines.states import WORTH_TOKENS, States, fingerprint, state_key
 from models.errors import EngineError, ModelError
-from models.gguf_header import GGUFHeader, read_gguf_header
+from models.gguf_header import read_gguf_header
+
+if TYPE_CHECKING:
+    from models.engines.llama_context import Context, Lane
+    from models.engines.llama_writing import Writer
 
 _BATCH_ON_CPU = 128  # tokens; measured: 98 % of the speed at 512, and a cancel is heard in 30 ms
 _BATCH_ON_GPU = 256  # tokens; a GPU cannot be interrupted within a batch
-_LONGEST_TOKEN = 256  # characters, and more than any has; to cut up megabytes of text takes seconds
 
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
+    """A model, ready; ``state_facts`` are what the states of system prompts depend on, the tokens aside."""
+
     path: Path
     options: EngineOptions
     model: Model
-    context: Context
+    context: "Context"
     chat: Chat
+    states: States | None
+    state_facts: tuple[str, ...]
 
     def free(self) -> None:
         self.context.free()
@@ -43,51 +53,137 @@ class LlamaBackend:
         self._interrupt = interrupt
         self._library = Library()
         self._loaded: _Loaded | None = None
+        self._system: tuple[Message | None, int] = (None, 0)
 
-    def load(self, path: Path, options: EngineOptions) -> None:
+    def load(self, path: Path, options: EngineOptions) -> Footprint:
         """Load the file with ``options``, unless that is what is loaded."""
-        if self._loaded and (self._loaded.path, self._loaded.options) == (path, options):
-            return
+        if not (self._loaded and (self._loaded.path, self._loaded.options) == (path, options)):
+            self._replace(path, options)
+        return self._footprint()
+
+    def generate(self, prompt: Prompt) -> Iterator[Delta]:
+        """Yield the reply to a conversation, from its accepted prefix on."""
+        from models.engines.llama_writing import write_alone  # imported already, while the weights were read
+
+        loaded = self._require_loaded()
+        (writer,) = self._writers([prompt])
+        return write_alone(loaded.context, writer, self._read_prompt, loaded.chat.remember)
+
+    def batch(self, prompts: Sequence[Prompt]) -> Iterator[BatchDelta]:
+        """Yield the replies side by side.
+
+        Computed together, numbers are rounded otherwise than for a reply alone, by other kernels; it does not
+        matter how many are computed together. Where two tokens are as good as equal the text may part.
+        """
+        from models.engines.llama_writing import Batch
+
+        loaded = self._require_loaded()
+        writers = self._writers(prompts)
+        batch = Batch(loaded.context, self._interrupt, writers, self._read_prompt, loaded.chat.remember)
+        return batch.write()
+
+    def _writers(self, prompts: Sequence[Prompt]) -> "list[Writer]":
+        from models.engines.llama_writing import Writer
+
+        loaded = self._require_loaded()
+        capacity = loaded.context.capacity
+        return [
+            Writer(index, prompt, loaded.chat.fit(prompt, capacity), loaded.model.vocabulary, capacity)
+            for index, prompt in enumerate(prompts)
+        ]
+
+    def _read_prompt(self, writer: "Writer", stop: Callable[[], bool]) -> bool:
+        """Take a lane for a reply and read all of its prompt but the last token; False when interrupted.
+
+        The system's part is read by itself, so that the rest gets the same numbers also when the system's
+        are those of an earlier process.
+        """
+        context, tokens = self._require_loaded().context, writer.tokens
+        lane = context.take(tokens)
+        writer.begin(lane)
+        system = min(self._system_tokens(writer.prompt.messages), len(tokens) - 1)
+        if len(lane.tokens) < system and system >= WORTH_TOKENS:
+            if self._restore(lane, tokens[:system]):
+                writer.begin(lane)
+            elif not self._read_system(lane, tokens[:system], stop):
+                return False
+        return context.read(lane, tokens[len(lane.tokens) : -1], stop)
+
+    def _system_tokens(self, messages: Sequence[Message]) -> int:
+        """How many tokens the system's message is; remembered, because cutting it up takes its time."""
+        if len(messages) < 2 or messages[0].role is not Role.SYSTEM:
+            return 0
+        if self._system[0] != messages[0]:
+            self._system = messages[0], self._require_loaded().chat.system_tokens(messages)
+        return self._system[1]
+
+    def _restore(self, lane: "Lane", tokens: Sequence[int]) -> bool:
+        loaded = self._require_loaded()
+        if loaded.states is None:
+            return False
+        path = loaded.states.find(state_key(loaded.state_facts, tokens))
+        if path is None:
+            return False
+        if loaded.context.restore(lane, path, tokens):
+            return True
+        loaded.states.discard(path)
+        return False
+
+    def _read_system(self, lane: "Lane", tokens: Sequence[int], stop: Callable[[], bool]) -> bool:
+        loaded = self._require_loaded()
+        if not loaded.context.read(lane, tokens[len(lane.tokens) :], stop):
+            return False
+        if loaded.states:
+            key = state_key(loaded.state_facts, tokens)
+            loaded.states.write(key, lambda path: loaded.context.save(lane, path))
+        return True
+
+    def _require_loaded(self) -> _Loaded:
+        if self._loaded is None:
+            raise EngineError("No model is loaded: load one first.")
+        return self._loaded
+
+    def _replace(self, path: Path, options: EngineOptions) -> None:
         if self._loaded:
             self._loaded.free()
             self._loaded = None
-        header = _read_header(path)
+        self._system = (None, 0)
+        _check_header(path)
         layers = machine.gpu_layers() if options.gpu_layers is None else options.gpu_layers
-        tokens = _context_tokens(header, options)
-        _refuse_too_big(path, header, tokens, options)
+        tokens = self._fitting_context(path, options, layers)
+        imports = threading.Thread(target=_import_what_comes_later, name="imports")
+        imports.start()
         model = self._library.load(path, layers)
+        imports.join()
         try:
             self._loaded = self._open(path, options, model, min(tokens, model.trained_context or tokens))
         except Exception:
             model.free()
             raise
 
-    def generate(self, request: Generate) -> Iterator[Delta]:
-        """Yield the reply to a conversation, from its accepted prefix on."""
-        if self._loaded is None:
-            raise EngineError("No model is loaded: load one first.")
-        model, chat, context = self._loaded.model, self._loaded.chat, self._loaded.context
-        _refuse_endless(request, context.capacity)
-        prompt, accepted = chat.tokens(request.messages, request.prefix)
-        tokens = prompt + accepted
-        if not tokens:
-            raise EngineError("The conversation is empty: ask something.")
-        if len(tokens) >= context.capacity:
-            raise EngineError(
-                f"The prompt has {len(tokens)} tokens and the context holds {context.capacity}, "
-                "reply included: shorten it or load the model with a larger context."
-            )
-        usage = Usage(prompt_tokens=len(tokens), cached_tokens=context.rewind_to(tokens))
-        if not context.read_prompt(tokens[usage.cached_tokens :]):
-            yield Delta("", finish=Finish.CANCELLED, usage=usage)
-            return
-        reply = _Reply(accepted)
-        finish = yield from self._draw(request, model.vocabulary, context, reply)
-        chat.remember(reply.tokens)
-        yield reply.end(finish, usage)
+    def _fitting_context(self, path: Path, options: EngineOptions, layers: int) -> int:
+        plan = plan_memory(
+            path,
+            Format.GGUF,
+            options,
+            free=machine.free_memory_bytes(),
+            total=memory_here(),
+            on_gpu=self._library.has_gpu and layers != 0,
+        )
+        refuse_too_big(plan, path.name)
+        return plan.context_tokens
+
+    def _footprint(self) -> Footprint:
+        import psutil
+
+        # Pages of the mapped weights are among the resident ones as soon as they have been read.
+        return Footprint(self._require_loaded().context.capacity, psutil.Process().memory_info().rss)
 
     def _open(self, path: Path, options: EngineOptions, model: Model, tokens: int) -> _Loaded:
-        chat = Chat(model, options.fallback_format, path.name)
+        from models.engines.llama_context import Context
+
+        template = model.metadata("tokenizer.chat_template")
+        chat = Chat(model.vocabulary, template, options.fallback_format, path.name)
         context = Context(
             model,
             tokens=tokens,
@@ -98,61 +194,18 @@ class LlamaBackend:
         if not context.can_write:
             context.free()
             raise EngineError(f"{path.name} cannot go on with a conversation: choose a chat model.")
-        return _Loaded(path, options, model, context, chat)
-
-    def _draw(
-        self, request: Generate, vocabulary: Vocabulary, context: Context, reply: "_Reply"
-    ) -> Generator[Delta, None, Finish]:
-        """Draw and read token after token; return why that ended."""
-        drawer = Drawer(request.sampling, vocabulary.size, request.forbidden_first)
-        for left in range(request.sampling.max_tokens, 0, -1):
-            token, entropy = drawer.draw(context.logits())
-            if vocabulary.ends_turn(token):
-                return Finish.STOP
-            delta = reply.add(token, entropy, vocabulary.piece(token))
-            is_last = left == 1 or context.is_full
-            # Read first, tell then: so the parent wakes while one core draws the next token and the others
-            # idle, and not when all of them compute (on two cores 0.98 of the bare library's speed, now 1.0).
-            is_read = not is_last and context.read([token])
-            if delta:
-                yield delta
-            if is_last:
-                return Finish.LENGTH
-            if not is_read:
-                return Finish.CANCELLED
-        return Finish.LENGTH
+        states = _states(options)
+        facts = _state_facts(path, model, tokens, options) if states else ()
+        return _Loaded(path, options, model, context, chat, states if facts else None, facts)
 
 
-class _Reply:
-    """The reply so far, cut into deltas that hold whole characters."""
-
-    def __init__(self, accepted: Sequence[int]) -> None:
-        self.tokens = list(accepted)
-        self._text = Utf8Assembler()
-        self._held: list[int] = []
-        self._entropies: list[float] = []
-
-    def add(self, token: int, entropy: float, piece: bytes) -> Delta | None:
-        """Take a token; return a delta unless the token ends within a character."""
-        self.tokens.append(token)
-        self._held.append(token)
-        self._entropies.append(entropy)
-        text = self._text.feed(piece)
-        return None if text is None else self._delta(text)
-
-    def end(self, finish: Finish, usage: Usage) -> Delta:
-        """Return the last delta."""
-        return replace(self._delta(self._text.end()), finish=finish, usage=usage)
-
-    def _delta(self, text: str) -> Delta:
-        entropies = tuple(self._entropies)
-        delta = Delta(text, tuple(self._held), entropies[-1] if entropies else 0.0, entropies=entropies)
-        self._held.clear()
-        self._entropies.clear()
-        return delta
+def _import_what_comes_later() -> None:
+    """Import what reading the weights, on one core and outside of Python, leaves time for: some 0.15 s."""
+    for name in ("models.engines.llama_writing", "jinja2.sandbox", "importlib.metadata"):
+        importlib.import_module(name)
 
 
-def _read_header(path: Path) -> GGUFHeader:
+def _check_header(path: Path) -> None:
     try:
         header = read_gguf_header(path)
     except ModelError as error:
@@ -167,44 +220,34 @@ def _read_header(path: Path) -> GGUFHeader:
         raise EngineError(
             f"{path.name} holds no model but a part of one (its type is {header.kind}): choose a model."
         )
-    return header
 
 
-def _context_tokens(header: GGUFHeader, options: EngineOptions) -> int:
-    if options.context_tokens < 1:
-        raise EngineError(f"A context of {options.context_tokens} tokens holds nothing: ask for 4096, say.")
-    return min(options.context_tokens, header.context_length or options.context_tokens)
+def _states(options: EngineOptions) -> States | None:
+    if options.states is None:
+        return None
+    states = States(Path(options.states), options.states_bytes)
+    states.sweep()
+    return states
 
 
-def _refuse_too_big(path: Path, header: GGUFHeader, tokens: int, options: EngineOptions) -> None:
-    """Before loading: swapping to death, or the kernel's killer, tells the user nothing."""
-    needed = header.memory(tokens, _weights_bytes(path))
-    free = machine.free_memory_bytes() if options.memory_bytes is None else options.memory_bytes
-    if needed > free:
-        raise EngineError(
-            f"{path.name} needs about {_gigabytes(needed)} of memory with a context of {tokens} tokens and "
-            f"{_gigabytes(free)} are free: close other programs, or choose a smaller model or context."
-        )
+def _state_facts(path: Path, model: Model, tokens: int, options: EngineOptions) -> tuple[str, ...]:
+    """What a state depends on; nothing where the weights cannot be told from others."""
+    from importlib import metadata
 
-
-def _weights_bytes(path: Path) -> int:
-    """Return the size of the file, or of all files when the weights are split over several."""
-    split = re.fullmatch(r"(.*)-\d{5}-of-(\d{5})\.gguf", path.name)
-    if split is None:
-        return path.stat().st_size
-    return sum(
-        part.stat().st_size for part in path.parent.glob(f"{glob.escape(split[1])}-?????-of-{split[2]}.gguf")
+    try:
+        weights = fingerprint(path)
+    except OSError:
+        return ()
+    # Some models turn positions by other angles once the context is larger than they were first trained for.
+    kind = model.metadata("general.architecture")
+    original = model.metadata(f"{kind}.rope.scaling.original_context_length") or "0"
+    is_stretched = original.isdecimal() and 0 < int(original) < tokens
+    layers = machine.gpu_layers() if options.gpu_layers is None else options.gpu_layers
+    return (
+        "llama",
+        metadata.version("llama_cpp_python"),
+        platform.machine(),
+        weights,
+        str(layers),
+        str(is_stretched),
     )
-
-
-def _gigabytes(count: int) -> str:
-    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
-
-
-def _refuse_endless(request: Generate, capacity: int) -> None:
-    size = len(request.prefix) + sum(len(message.text) for message in request.messages)
-    if size > capacity * _LONGEST_TOKEN:
-        raise EngineError(
-            f"The prompt has {size:,} characters and the context holds {capacity} tokens, "
-            "reply included: shorten it."
-        )

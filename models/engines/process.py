@@ -1,8 +1,4 @@
-"""The parent's end of an engine's child process: pipes, threads that serve them, and its last words.
-
-Threads rather than asyncio's subprocesses: those belong to one event loop, while a loaded model
-should outlive the loop (a prompt that runs each turn in a loop of its own, a test).
-"""
+"""The parent's end of an engine's child process: how it is started and ended, and its last words."""
 
 import os
 import signal
@@ -11,13 +7,12 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
-from typing import IO
+from typing import IO, Protocol
 
-from models.engines.wire import Request, Response, WireError, decode_response, encode
+from models.engines.link import Link
+from models.engines.wire import Request, Response
 
 _LOG_LINES = 40
 _LOG_LINE_BYTES = 4096
@@ -27,60 +22,82 @@ _ADVICE = "try again, and choose another model if it happens again."
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """How a child ended: its return code (negative: the signal) and the last line of its log."""
+    """How a child ended: its return code (negative: the signal) and the last line of its log.
 
-    code: int
+    The code is None for a child that was not ours, which nobody can wait for.
+    """
+
+    code: int | None
     last_words: str
 
     @property
     def sentence(self) -> str:
         """What to tell the user."""
+        said = f" after saying “{self.last_words}”" if self.last_words else ""
+        if self.code is None:
+            return f"The model's process, which was kept warm, ended{said}: {_ADVICE}"
         if -self.code == signal.SIGKILL:
             return (
                 "The model's process was killed, perhaps because memory ran out: "
                 "try again, or choose a smaller model or context."
             )
-        said = f" after saying “{self.last_words}”" if self.last_words else ""
         if self.code < 0:
             return f"The model's process crashed ({_signal_name(-self.code)}){said}: {_ADVICE}"
         return f"The model's process ended (exit code {self.code}){said}: {_ADVICE}"
 
 
+class Child(Protocol):
+    """A process that runs a model: requests go in; responses, and finally its death, come out on a thread."""
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+
+    def send(self, request: Request) -> None:
+        """Send a request; never blocks. A dead child's death is reported, not raised here."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+    def close(self) -> None:
+        """Let it go: it ends, or serves others from now on."""
+
+
 class ChildProcess:
-    """A running child: requests go in, responses and finally its death come out, on a thread of ours."""
+    """A child of our own, which ends with us; fulfils ``Child``."""
 
     def __init__(
         self, engine: str, on_response: Callable[[Response], None], on_death: Callable[[Death], None]
     ) -> None:
-        self._on_response = on_response
         self._on_death = on_death
-        self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
         self._log: deque[str] = deque(maxlen=_LOG_LINES)
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "models.engines.child", engine],
+            child_command(engine),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=child_environment(os.environ, sys.path),
             start_new_session=True,  # the terminal's Ctrl-C is for us to handle, not for the child to die of
         )
-        self._writer = self._start(self._write, self._process.stdin)
-        self._log_reader = self._start(self._read_log, self._process.stderr)
-        self._reader = self._start(self._read, self._process.stdout)
+        requests, responses, log = self._process.stdin, self._process.stdout, self._process.stderr
+        assert requests is not None
+        assert responses is not None
+        assert log is not None
+        self._log_reader = threading.Thread(
+            target=self._read_log, args=(log,), name="engine log", daemon=True
+        )
+        self._log_reader.start()
+        self._link = Link(requests, responses, on_response, self._bury)
+        self._link.open()
 
     @property
     def pid(self) -> int:
         """The process id."""
         return self._process.pid
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether its death has not been noticed yet."""
-        return self._reader.is_alive()
-
     def send(self, request: Request) -> None:
-        """Send a request; never blocks. A dead child's death is reported by ``on_death``, not here."""
-        self._outbox.put(encode(request))
+        """Send a request."""
+        self._link.send(request)
 
     def kill(self) -> None:
         """End it at once."""
@@ -88,34 +105,17 @@ class ChildProcess:
 
     def close(self) -> None:
         """Let it end by itself, kill it if it does not, and leave no zombie."""
-        self._outbox.put(None)
-        self._reader.join(_GOODBYE_SECONDS)
-        if self._reader.is_alive():
+        self._link.hang_up()
+        if not self._link.wait(_GOODBYE_SECONDS):
             self.kill()
-        for thread in (self._reader, self._log_reader, self._writer):
-            thread.join(_GOODBYE_SECONDS)
+            self._link.wait(_GOODBYE_SECONDS)
+        self._log_reader.join(_GOODBYE_SECONDS)
 
-    def _start(self, serve: Callable[[IO[bytes]], None], pipe: IO[bytes] | None) -> threading.Thread:
-        thread = threading.Thread(target=serve, args=(pipe,), name=f"engine {serve.__name__}", daemon=True)
-        thread.start()
-        return thread
-
-    def _write(self, pipe: IO[bytes]) -> None:
-        with suppress(OSError), pipe:
-            while (line := self._outbox.get()) is not None:
-                pipe.write(line)
-                pipe.flush()
-
-    def _read(self, pipe: IO[bytes]) -> None:
-        with pipe:
-            try:
-                for line in pipe:
-                    self._on_response(decode_response(line))
-            except WireError as error:
-                self._log.append(f"unreadable answer: {error}")
-                self.kill()
+    def _bury(self, unreadable: str) -> None:
+        if unreadable:
+            self._log.append(unreadable)
+            self.kill()
         code = self._process.wait()
-        self._outbox.put(None)  # the writer may wait for work
         self._log_reader.join(_GOODBYE_SECONDS)
         self._on_death(Death(code, self._log[-1] if self._log else ""))
 
@@ -124,6 +124,11 @@ class ChildProcess:
             while line := pipe.readline(_LOG_LINE_BYTES):
                 if text := line.decode("utf-8", errors="replace").strip():
                     self._log.append(text)
+
+
+def child_command(*arguments: str) -> list[str]:
+    """Return the command of a child, which takes no module from the folder it is started in."""
+    return [sys.executable, "-P", "-m", "models.engines.child", *arguments]
 
 
 def child_environment(environment: Mapping[str, str], search_path: list[str]) -> dict[str, str]:
@@ -143,6 +148,9 @@ def child_environment(environment: Mapping[str, str], search_path: list[str]) ->
         "KMP_BLOCKTIME": "0",  # LLVM's, as on a Mac
         "OPENBLAS_NUM_THREADS": "1",  # numpy's own threads would take the model's cores
         "GGML_NO_BACKTRACE": "1",  # a crash would start a debugger on the child
+        "HF_HUB_OFFLINE": "1",  # a folder is all there is to load
+        "TRANSFORMERS_VERBOSITY": "error",
+        "TOKENIZERS_PARALLELISM": "false",  # its threads would take the model's cores
     }
 
 

@@ -41,11 +41,31 @@ class Finish(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a reply goes on from.
+
+    ``prefix`` is the start of the reply that is already accepted, as text or, exactly, as the token ids of
+    earlier deltas; it is not repeated in the stream. The first new token is none of ``forbidden_first``.
+    """
+
+    messages: tuple[Message, ...]
+    prefix: str | tuple[int, ...] = ""
+    forbidden_first: tuple[int, ...] = ()
+    sampling: Sampling = Sampling()
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
-    """What a prompt cost: its tokens, accepted prefix included, and how many were not read again."""
+    """What a prompt cost: its tokens, accepted prefix included, and how many were not read again.
+
+    A conversation that exceeds the context loses its oldest messages, never the system's nor the last one:
+    so many of them, of so many tokens, were dropped.
+    """
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    dropped_messages: int = 0
+    dropped_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +88,25 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchDelta:
+    """A piece of the reply to prompt number ``index`` (from 0) of a batch."""
+
+    index: int
+    delta: Delta
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a loaded model takes: the tokens its context holds, and the resident bytes of its process.
+
+    Both are 0 where they cannot be known, as of a server elsewhere.
+    """
+
+    context_tokens: int = 0
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """A finished completion; ``prompt_tokens`` and ``cached_tokens`` as in ``Usage``."""
 
@@ -79,9 +118,9 @@ class Completion:
 
 
 class Engine(Protocol):
-    """A loaded model in a process of its own."""
+    """A loaded model in a process of its own, or behind a server's address."""
 
-    async def load(self) -> None:
+    async def load(self) -> Footprint:
         """Load the model; raise ``EngineError`` with one sentence when it does not load."""
 
     def generate(
@@ -92,16 +131,25 @@ class Engine(Protocol):
         forbidden_first: Sequence[int] = (),
         sampling: Sampling,
     ) -> AsyncGenerator[Delta, None]:
-        """Stream the assistant's reply; ``prefix`` is the start of it that is already accepted.
+        """Stream the assistant's reply to a ``Prompt`` of these fields. Closing the generator cancels.
 
-        ``prefix`` is text or, exactly, the token ids of earlier deltas; it is not repeated in the
-        stream. The first new token is none of ``forbidden_first``. Closing the generator cancels.
-        Loads the model when that has not happened, or when its process has died since.
-        Raises ``EngineError`` when the model's process dies or the prompt exceeds the context.
+        Loads the model when that has not happened. When its process dies it is started again, once, and the
+        reply goes on where it was. Raises ``EngineError`` when it dies again, or when the system's and the
+        last message alone exceed the context.
         """
 
-    async def cancel(self) -> None:
-        """End the running generation within half a second; the generator ends with ``CANCELLED``."""
+    def batch(self, prompts: Sequence[Prompt]) -> AsyncGenerator[BatchDelta, None]:
+        """Stream the replies to several prompts, side by side; each ends with a delta that has a finish.
+
+        Each reply is the one that ``generate`` gives for its prompt, as far as the library's arithmetic does
+        not depend on the size of the batch. More prompts than the engine runs at a time wait their turn.
+        """
+
+    async def cancel(self, index: int | None = None) -> None:
+        """End the running generation or batch, or of a batch the one reply, within half a second.
+
+        Its stream goes on to the last delta, with the finish ``CANCELLED``.
+        """
 
     async def close(self) -> None:
         """End the process. Safe to call twice."""

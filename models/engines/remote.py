@@ -1,45 +1,57 @@
 """An engine in a process of its own: the parent's half of the protocol.
 
-The model's crash, its appetite for memory and its deafness stay in the child; what reaches the
-caller is a delta or one ``EngineError``. A dead child is started again by the next request.
+The model's crash, its appetite for memory and its deafness stay in the child; what reaches the caller is a
+delta or one ``EngineError``. A child that dies while it replies is started again, once, and the replies go on
+where they were.
 """
 
 import asyncio
 import itertools
 import threading
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
 
+from models.engines.connection import Connection, Exchange, StartChild
 from models.engines.options import EngineOptions
-from models.engines.process import ChildProcess, Death
-from models.engines.protocol import Delta, Finish, Message, Sampling
-from models.engines.wire import Cancel, Failed, Generate, Load, Loaded, Piece, Response
+from models.engines.process import Child, ChildProcess, Death
+from models.engines.protocol import BatchDelta, Delta, Footprint, Message, Prompt, Sampling
+from models.engines.warm import Warmth, connect, socket_path
+from models.engines.wire import Failed, Generate, Load, Loaded, Piece, Response
 from models.errors import EngineError
-
-_CANCEL_SECONDS = 0.4  # then the caller is told that it has ended, whatever the child does
-
-Answer: TypeAlias = Response | Death
 
 
 class EngineProcess:
     """One model in a child process that runs the backend called ``engine``; fulfils ``Engine``.
 
     Callers take turns: requests are served one after the other, in the order they came. A child that is
-    deaf to a cancel for ``patience_seconds`` is killed: loading anew costs about as much.
+    deaf to a cancel for ``patience_seconds`` is killed: loading anew costs about as much. ``notice`` is told
+    in a sentence when a child died and another takes over. ``start_child`` stands in for how one is started.
     """
 
     def __init__(
-        self, path: Path, options: EngineOptions, engine: str = "llama", patience_seconds: float = 3.0
+        self,
+        path: Path,
+        options: EngineOptions,
+        engine: str = "llama",
+        *,
+        warmth: Warmth | None = None,
+        start_child: StartChild | None = None,
+        notice: Callable[[str], None] = lambda _: None,
+        patience_seconds: float = 3.0,
     ) -> None:
         self._path = path
         self._options = options
         self._engine = engine
+        self._warmth = warmth
+        self._start_child = start_child or self._child
+        self._notice = notice
         self._patience_seconds = patience_seconds
         self._numbers = itertools.count(1)
         self._connecting = threading.Lock()
-        self._connection: _Connection | None = None
-        self._running: _Exchange | None = None
+        self._connection: Connection | None = None
+        self._running: _Running | None = None
         self._closed = False
         self._turns: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
@@ -49,10 +61,10 @@ class EngineProcess:
         connection = self._connection
         return connection.child.pid if connection and not connection.is_dead else None
 
-    async def load(self) -> None:
+    async def load(self) -> Footprint:
         """Start the child if need be and load the model in it."""
         async with self._turn():
-            await self._ready()
+            return (await self._ready()).footprint or Footprint()
 
     async def generate(
         self,
@@ -63,35 +75,62 @@ class EngineProcess:
         sampling: Sampling,
     ) -> AsyncGenerator[Delta, None]:
         """Stream the reply, as ``Engine`` says."""
-        async with self._turn():
-            connection = await self._ready()
-            request = Generate(
-                id=next(self._numbers),
-                messages=tuple(messages),
-                prefix=prefix if isinstance(prefix, str) else tuple(prefix),
-                forbidden_first=tuple(forbidden_first),
-                sampling=sampling,
-            )
-            self._running = exchange = connection.ask(request)
-            try:
-                finish = None
-                while finish is None:
-                    piece = await self._next(exchange)
-                    if isinstance(piece, Piece):
-                        yield piece.delta
-                        finish = piece.delta.finish
-            finally:
-                self._running = None
-                exchange.abandon()
+        accepted = prefix if isinstance(prefix, str) else tuple(prefix)
+        prompt = Prompt(tuple(messages), accepted, tuple(forbidden_first), sampling)
+        async with aclosing(self._replies([prompt], is_batch=False)) as parts:
+            async for part in parts:
+                yield part.delta
 
-    async def cancel(self) -> None:
-        """End the running generation, if there is one."""
-        if exchange := self._running:
-            exchange.abandon()
+    async def batch(self, prompts: Sequence[Prompt]) -> AsyncGenerator[BatchDelta, None]:
+        """Stream the replies side by side, as ``Engine`` says."""
+        async with aclosing(self._replies(prompts, is_batch=True)) as parts:
+            async for part in parts:
+                yield part
+
+    async def cancel(self, index: int | None = None) -> None:
+        """End the running generation, or one reply of the running batch, if there is one."""
+        if running := self._running:
+            running.cancel(index)
 
     async def close(self) -> None:
         """End the child; whoever still waits for it gets an ``EngineError``."""
         await asyncio.to_thread(self._close)
+
+    async def _replies(
+        self, prompts: Sequence[Prompt], *, is_batch: bool
+    ) -> AsyncGenerator[BatchDelta, None]:
+        """Yield all replies; after the child's first death they go on in another."""
+        async with self._turn():
+            progress = [_Progress(prompt) for prompt in prompts]
+            has_died = False
+            while any(not reply.is_finished for reply in progress):
+                connection = await self._ready()
+                try:
+                    async for part in self._ask(connection, progress, is_batch=is_batch):
+                        yield part
+                except _Died as died:
+                    if has_died:
+                        raise EngineError(died.death.sentence) from None
+                    has_died = True
+                    self._notice(f"{_reason(died.death)}: it is started again, and the answer goes on.")
+
+    async def _ask(
+        self, connection: "Connection", progress: Sequence["_Progress"], *, is_batch: bool
+    ) -> AsyncGenerator[BatchDelta, None]:
+        """Ask for what is missing of the replies, and yield it."""
+        order = [index for index, reply in enumerate(progress) if not reply.is_finished]
+        rest = tuple(progress[index].rest() for index in order)
+        exchange = connection.ask(Generate(next(self._numbers), rest, is_batch), len(order))
+        self._running = _Running(exchange, order)
+        try:
+            while any(not reply.is_finished for reply in progress):
+                piece = await self._next(exchange)
+                if isinstance(piece, Piece) and not progress[order[piece.index]].is_finished:
+                    index = order[piece.index]
+                    yield BatchDelta(index, progress[index].note(piece.delta))
+        finally:
+            self._running = None
+            exchange.abandon()
 
     def _turn(self) -> asyncio.Lock:
         """Return the lock of the running loop: a lock belongs to one, and the engine may outlive it."""
@@ -100,16 +139,21 @@ class EngineProcess:
             self._turns = loop, asyncio.Lock()
         return self._turns[1]
 
-    async def _ready(self) -> "_Connection":
+    async def _ready(self) -> "Connection":
         """Return a live child that has the model loaded."""
         connection = await asyncio.to_thread(self._connect)
-        if not connection.has_model:
+        if connection.footprint is None:
             load = connection.ask(Load(next(self._numbers), str(self._path), self._options))
-            await self._next(load)
-            connection.has_model = True
+            try:
+                answer = await self._next(load)
+            except _Died as died:
+                # Not tried again: what killed it, most likely a lack of memory, would kill the next one too.
+                raise EngineError(died.death.sentence) from None
+            if isinstance(answer, Loaded):
+                connection.footprint = answer.footprint
         return connection
 
-    def _connect(self) -> "_Connection":
+    def _connect(self) -> "Connection":
         """Return the living connection, or a new one; waits for a cancelled request to end."""
         with self._connecting:
             if self._connection:
@@ -120,16 +164,35 @@ class EngineProcess:
                 self._connection = self._start()
             return self._connection
 
-    def _start(self) -> "_Connection":
+    def _start(self) -> "Connection":
         try:
-            return _Connection(self._engine, self._patience_seconds)
+            return Connection(self._start_child, self._patience_seconds)
         except OSError as error:
             raise EngineError(
                 f"The model's process cannot be started ({error.strerror or error}): "
                 "close other programs and try again."
             ) from error
 
-    async def _next(self, exchange: "_Exchange") -> Loaded | Piece:
+    def _child(self, on_response: Callable[[Response], None], on_death: Callable[[Death], None]) -> Child:
+        """Connect to a child that is kept warm where there is one or should be one, else start our own."""
+        path = self._socket_path()
+        if (
+            self._warmth
+            and path
+            and (child := connect(path, self._engine, self._warmth.seconds, on_response, on_death))
+        ):
+            return child
+        return ChildProcess(self._engine, on_response, on_death)
+
+    def _socket_path(self) -> Path | None:
+        if self._warmth is None:
+            return None
+        try:
+            return socket_path(self._warmth.folder, self._engine, self._path, self._options)
+        except OSError:
+            return None  # weights that cannot be read: a child of our own says why
+
+    async def _next(self, exchange: "Exchange") -> Loaded | Piece:
         answer = await exchange.next()
         match answer:
             case Failed(_, message):
@@ -137,9 +200,13 @@ class EngineProcess:
             case Death() if self._closed:
                 raise EngineError("The engine was closed before it had answered: open it again.")
             case Death():
-                raise EngineError(answer.sentence)
+                raise _Died(answer)
             case Loaded() | Piece():
                 return answer
+            case _:
+                raise EngineError(
+                    f"The model's process answered strangely ({type(answer).__name__}): try again."
+                )
 
     def _close(self) -> None:
         self._closed = True
@@ -150,95 +217,61 @@ class EngineProcess:
                 self._connection.child.close()
 
 
-class _Connection:
-    """A child and the requests that it has not answered to the end."""
+class _Died(Exception):
+    """The child's death, on its way to whoever decides whether another takes over."""
 
-    def __init__(self, engine: str, patience_seconds: float) -> None:
-        self._patience_seconds = patience_seconds
-        self.has_model = False
-        self._lock = threading.Lock()
-        self._open: dict[int, _Exchange] = {}
-        self._death: Death | None = None
-        self.child = ChildProcess(engine, self._receive, self._bury)
-
-    @property
-    def is_dead(self) -> bool:
-        """Whether the child has ended."""
-        return self._death is not None
-
-    def ask(self, request: Load | Generate) -> "_Exchange":
-        """Send a request; its answers come through the exchange, and be it the child's death."""
-        exchange = _Exchange(request.id, self.child, self._patience_seconds)
-        with self._lock:
-            if self._death:
-                exchange.receive(self._death)
-            else:
-                self._open[request.id] = exchange
-        self.child.send(request)
-        return exchange
-
-    def settle(self) -> None:
-        """Wait until no cancelled request runs any more; it ends, or the child is killed."""
-        with self._lock:
-            waiting = [exchange for exchange in self._open.values() if exchange.abandoned]
-        for exchange in waiting:
-            exchange.ended.wait()
-
-    def _receive(self, response: Response) -> None:
-        is_last = not isinstance(response, Piece) or response.delta.finish is not None
-        with self._lock:
-            exchange = self._open.pop(response.id, None) if is_last else self._open.get(response.id)
-        if exchange:
-            exchange.receive(response)
-
-    def _bury(self, death: Death) -> None:
-        with self._lock:
-            self._death = death
-            bereaved = list(self._open.values())
-            self._open.clear()
-        for exchange in bereaved:
-            exchange.receive(death)
+    def __init__(self, death: Death) -> None:
+        super().__init__(death.sentence)
+        self.death = death
 
 
-class _Exchange:
-    """A request and the answers to it, handed from the child's thread to the loop that asked."""
+def _reason(death: Death) -> str:
+    """Return what happened without what to do about it."""
+    return death.sentence.partition(": ")[0]
 
-    def __init__(self, number: int, child: ChildProcess, patience_seconds: float) -> None:
-        self.abandoned = False
-        self.ended = threading.Event()
-        self._number = number
-        self._child = child
-        self._patience_seconds = patience_seconds
-        self._loop = asyncio.get_running_loop()
-        self._answers: asyncio.Queue[Answer] = asyncio.Queue()
 
-    async def next(self) -> Answer:
-        """Wait for the next answer."""
-        return await self._answers.get()
+class _Progress:
+    """A prompt and what has come of the reply to it."""
 
-    def receive(self, answer: Answer) -> None:
-        """Take an answer, on any thread."""
-        if not isinstance(answer, Piece) or answer.delta.finish is not None:
-            self.ended.set()
-        self._post(answer)
+    def __init__(self, prompt: Prompt) -> None:
+        self._prompt = prompt
+        self._text = ""
+        self._tokens: tuple[int, ...] = ()
+        self._asked = 0  # tokens of the reply that were in the prompt of the last asking
+        self.is_finished = False
 
-    def abandon(self) -> None:
-        """Cancel the request, unless it has ended."""
-        if self.abandoned or self.ended.is_set():
-            return
-        self.abandoned = True
-        self._child.send(Cancel(self._number))
-        threading.Thread(target=self._insist, name="engine cancel", daemon=True).start()
+    def rest(self) -> Prompt:
+        """Return the prompt that goes on where the reply is."""
+        prompt, done = self._prompt, self._tokens
+        if not done:
+            return prompt
+        self._asked = len(done)
+        exact = prompt.prefix + done if isinstance(prompt.prefix, tuple) else done
+        prefix = prompt.prefix + self._text if isinstance(prompt.prefix, str) and prompt.prefix else exact
+        sampling = replace(prompt.sampling, max_tokens=prompt.sampling.max_tokens - len(done))
+        return replace(prompt, prefix=prefix, forbidden_first=(), sampling=sampling)
 
-    def _insist(self) -> None:
-        if self.ended.wait(_CANCEL_SECONDS):
-            return
-        self._post(Piece(self._number, Delta("", finish=Finish.CANCELLED)))
-        if not self.ended.wait(self._patience_seconds):
-            self._child.kill()
+    def note(self, delta: Delta) -> Delta:
+        """Remember a delta, and return it as the caller should see it."""
+        self._text += delta.text
+        self._tokens += delta.tokens
+        self.is_finished = delta.finish is not None
+        if delta.usage and self._asked:
+            usage = replace(delta.usage, prompt_tokens=delta.usage.prompt_tokens - self._asked)
+            return replace(delta, usage=usage)
+        return delta
 
-    def _post(self, answer: Answer) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._answers.put_nowait, answer)
-        except RuntimeError:
-            return  # the loop that asked is closed: nobody waits any more
+
+class _Running:
+    """What is asked now; ``order`` says which reply of the caller's each one of the child's is."""
+
+    def __init__(self, exchange: "Exchange", order: Sequence[int]) -> None:
+        self._exchange = exchange
+        self._order = order
+
+    def cancel(self, index: int | None) -> None:
+        """Cancel all of it, or one reply."""
+        if index is None:
+            self._exchange.abandon()
+        elif index in self._order:
+            self._exchange.drop(self._order.index(index))

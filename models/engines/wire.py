@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from models.catalogue import PromptFormat
 from models.engines.options import EngineOptions
-from models.engines.protocol import Delta, Finish, Message, Role, Sampling, Usage
+from models.engines.protocol import Delta, Finish, Footprint, Message, Prompt, Role, Sampling, Usage
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -31,20 +31,38 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Generate:
-    """Go on with a conversation; answered by ``Piece``s, the last with a finish, or ``Failed``."""
+    """Reply to prompts; answered by ``Piece``s, one of them with a finish for each prompt, or ``Failed``.
+
+    ``is_batch`` is false for the one prompt of a plain generation.
+    """
 
     id: int
-    messages: tuple[Message, ...]
-    prefix: str | tuple[int, ...]
-    forbidden_first: tuple[int, ...]
-    sampling: Sampling
+    prompts: tuple[Prompt, ...]
+    is_batch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """End request ``id`` now; it is answered all the same, by its last ``Piece``."""
+    """End request ``id`` now, or of a batch the one reply; it is answered all the same, to its end."""
 
     id: int
+    index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeepWarm:
+    """Stay for ``seconds`` after the last client has gone; only a warm child hears it. No answer."""
+
+    id: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """A warm child's first words to a client: its process id."""
+
+    id: int
+    pid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +70,16 @@ class Loaded:
     """The model is ready."""
 
     id: int
+    footprint: Footprint
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of the reply."""
+    """A part of a reply: that to prompt number ``index``."""
 
     id: int
     delta: Delta
+    index: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +90,8 @@ class Failed:
     message: str
 
 
-Request: TypeAlias = Load | Generate | Cancel
-Response: TypeAlias = Loaded | Piece | Failed
+Request: TypeAlias = Load | Generate | Cancel | KeepWarm
+Response: TypeAlias = Welcome | Loaded | Piece | Failed
 
 
 def encode(message: Request | Response) -> bytes:
@@ -89,15 +109,12 @@ def decode_request(line: bytes) -> Request:
         case "Load":
             return Load(fields.integer("id"), fields.text("path"), _options(fields.record("options")))
         case "Generate":
-            return Generate(
-                fields.integer("id"),
-                tuple(_message(entry) for entry in fields.records("messages")),
-                _prefix(fields),
-                fields.integers("forbidden_first"),
-                _sampling(fields.record("sampling")),
-            )
+            prompts = tuple(_prompt(entry) for entry in fields.records("prompts"))
+            return Generate(fields.integer("id"), prompts, fields.boolean("is_batch"))
         case "Cancel":
-            return Cancel(fields.integer("id"))
+            return Cancel(fields.integer("id"), fields.integer_or_none("index"))
+        case "KeepWarm":
+            return KeepWarm(fields.integer("id"), fields.number("seconds"))
         case other:
             raise WireError(f"no such request: {other}")
 
@@ -107,9 +124,11 @@ def decode_response(line: bytes) -> Response:
     fields = _Fields.of_line(line)
     match fields.text("is"):
         case "Piece":
-            return Piece(fields.integer("id"), _delta(fields.record("delta")))
+            return Piece(fields.integer("id"), _delta(fields.record("delta")), fields.integer("index"))
         case "Loaded":
-            return Loaded(fields.integer("id"))
+            return Loaded(fields.integer("id"), _footprint(fields.record("footprint")))
+        case "Welcome":
+            return Welcome(fields.integer("id"), fields.integer("pid"))
         case "Failed":
             return Failed(fields.integer("id"), fields.text("message"))
         case other:
@@ -157,6 +176,12 @@ class _Fields:
     def number(self, name: str) -> float:
         return _number(self.get(name), name)
 
+    def boolean(self, name: str) -> bool:
+        value = self.get(name)
+        if not isinstance(value, bool):
+            raise WireError(f"{name} is not true or false: {value!r:.80}")
+        return value
+
     def integer_or_none(self, name: str) -> int | None:
         return None if self.get(name) is None else self.integer(name)
 
@@ -203,12 +228,24 @@ def _number(value: object, name: str) -> float:
 def _options(fields: _Fields) -> EngineOptions:
     fallback = fields.text_or_none("fallback_format")
     return EngineOptions(
-        context_tokens=fields.integer("context_tokens"),
+        context_tokens=fields.integer_or_none("context_tokens"),
         threads=fields.integer_or_none("threads"),
         gpu_layers=fields.integer_or_none("gpu_layers"),
         batch_tokens=fields.integer_or_none("batch_tokens"),
         fallback_format=None if fallback is None else _enum(PromptFormat, fallback),
         memory_bytes=fields.integer_or_none("memory_bytes"),
+        home=fields.text_or_none("home"),
+        states=fields.text_or_none("states"),
+        states_bytes=fields.integer("states_bytes"),
+    )
+
+
+def _prompt(fields: _Fields) -> Prompt:
+    return Prompt(
+        tuple(_message(entry) for entry in fields.records("messages")),
+        _prefix(fields),
+        fields.integers("forbidden_first"),
+        _sampling(fields.record("sampling")),
     )
 
 
@@ -242,7 +279,16 @@ def _delta(fields: _Fields) -> Delta:
 
 
 def _usage(fields: _Fields) -> Usage:
-    return Usage(fields.integer("prompt_tokens"), fields.integer("cached_tokens"))
+    return Usage(
+        prompt_tokens=fields.integer("prompt_tokens"),
+        cached_tokens=fields.integer("cached_tokens"),
+        dropped_messages=fields.integer("dropped_messages"),
+        dropped_tokens=fields.integer("dropped_tokens"),
+    )
+
+
+def _footprint(fields: _Fields) -> Footprint:
+    return Footprint(fields.integer("context_tokens"), fields.integer("memory_bytes"))
 
 
 def _enum(kind: type[E], value: str) -> E:

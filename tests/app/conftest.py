@@ -18,8 +18,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def environment(home: Path) -> dict[str, str]:
-    """What a command of the tests sees: no settings, no models, no colours."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("OCAMLER_")}
+    """What a command of the tests sees: no settings, no models, no colours, and the tests' own cache."""
+    ours = [name for name in os.environ if name.startswith("OCAMLER_") and name != "OCAMLER_CACHE"]
+    kept = {name: value for name, value in os.environ.items() if name not in ours}
     return {**kept, "OCAMLER_HOME": str(home), "OCAMLER_CONFIG": str(home / "config.toml"), "NO_COLOR": "1"}
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,19 @@ def test_a_machine_that_has_all_is_well(
     assert ran.returncode == 0
     assert "✗" not in ran.stdout
     assert "time, memory and output hold" in ran.stdout
+
+
+def test_each_engine_that_is_here_is_named_with_its_version(ocamler: Any) -> None:
+    found = {one["subject"]: one for one in json.loads(ocamler("doctor", "--json").stdout)["findings"]}
+    assert found["engine"]["ok"]
+    assert found["engine, llama"]["found"] == f"llama-cpp-python {version('llama-cpp-python')}"
+    missing = found["engine, transformers"]["mend"]
+    assert missing is None or "-m pip install" in missing
+
+
+def test_a_server_may_be_the_model(ocamler: Any, environment: dict[str, str]) -> None:
+    ran = ocamler("doctor", env={**environment, "OCAMLER_MODEL": "http://localhost:8080"})
+    assert "✓ model: a server, http://localhost:8080" in ran.stdout
 
 
 def test_without_a_model_it_names_the_command_that_brings_one(ocamler: Any) -> None:

@@ -6,15 +6,21 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import gguf
+import jsonschema
 import numpy as np
 import pytest
 
+import app
+
+SCHEMAS = json.loads((Path(app.__file__).parent / "schemas" / "output.schema.json").read_text())
 MAIN = "from app.cli import main; main()"
 
 
@@ -90,7 +96,7 @@ def test_the_list_shows_what_can_be_pulled_and_marks_the_default(run) -> None:
     done = run("list")
     assert (done.code, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert lines[0].split() == ["model", "format", "size", "installed", "where"]
+    assert lines[0].split() == ["model", "format", "engine", "size", "installed", "where"]
     assert [line.lstrip("* ").split()[0] for line in lines[1:]] == [
         "ocamler-1.5b",
         "qwen2.5-coder-1.5b",
@@ -103,7 +109,7 @@ def test_the_list_shows_what_can_be_pulled_and_marks_the_default(run) -> None:
 def test_the_list_shows_what_is_here_first(run, weights) -> None:
     run("add", str(weights), "--name", "mine")
     lines = run("list").stdout.splitlines()
-    assert re.search(rf"^ +mine +gguf +\d+ B +yes +{re.escape(str(weights))}$", lines[1])
+    assert re.search(rf"^ +mine +gguf +llama +\d+ B +yes +{re.escape(str(weights))}$", lines[1])
 
 
 def test_the_list_shows_what_is_here_in_part(run, half) -> None:
@@ -119,8 +125,8 @@ def test_the_list_is_json_when_asked(run, weights) -> None:
     assert (mine["installed"], mine["where"], mine["source"]) == (True, str(weights), "added")
     assert sum(model["default"] for model in whole["models"]) == 1
     assert set(mine) == {
-        *("name", "format", "size", "installed", "partial", "where", "source", "runs_here", "default"),
-        *("licence", "context", "description"),
+        *("name", "format", "size", "installed", "partial", "where", "source", "runs_here", "engine"),
+        *("default", "licence", "context", "description"),
     }
 
 
@@ -149,6 +155,73 @@ def test_showing_weights_at_a_path_reads_their_head(run, weights) -> None:
     assert "context: 2,048" in done.stdout
 
 
+def test_a_server_is_shown_by_what_its_address_says(run) -> None:
+    facts = json.loads(run("show", "http://localhost:8080/v1#qwen", "--json").stdout)
+    assert (facts["engine"], facts["address"], facts["model"]) == (
+        "openai",
+        "http://localhost:8080/v1",
+        "qwen",
+    )
+
+
+def test_using_a_server_makes_it_the_default(run, tmp_path) -> None:
+    done = run("use", "http://localhost:8080#qwen")
+    assert (done.code, done.stdout) == (0, "")
+    assert 'model = "http://localhost:8080#qwen"' in (tmp_path / "config.toml").read_text()
+    assert "The default is http://localhost:8080#qwen" in run("list").stderr
+
+
+def test_an_address_with_a_password_is_refused_and_never_shown(run, tmp_path) -> None:
+    done = run("use", "http://me:secret@localhost:8080")
+    assert done.code == 6
+    assert "OCAMLER_API_KEY" in done.stderr
+    assert not (tmp_path / "config.toml").exists()
+    told = [run("list", OCAMLER_MODEL="https://me:secret@localhost"), done]
+    assert "secret" not in "".join(one.stdout + one.stderr for one in told)
+
+
+def test_a_server_is_nothing_to_add(run) -> None:
+    done = run("add", "http://localhost:8080")
+    assert done.code == 2
+    assert "make it the default" in done.stderr
+
+
+def test_measurements_are_json_when_asked(run, nano) -> None:
+    done = run("bench", str(nano), "--engine", "llama", "--tokens", "4", "--json")
+    assert done.code == 0, done.stderr
+    whole = json.loads(done.stdout)
+    jsonschema.validate(whole, {**SCHEMAS, "$ref": "#/$defs/bench"})
+    assert [row["engine"] for row in whole["rows"]] == ["llama"]
+    assert "1 of 3" in done.stderr
+
+
+def test_when_no_engine_runs_the_measuring_fails(run) -> None:
+    done = run("bench", "http://127.0.0.1:9")
+    assert done.code == 6
+    assert done.stdout.splitlines()[1].startswith("http://127.0.0.1:9  openai  ")
+
+
+def test_an_interrupted_measuring_prints_what_there_is(environment, nano, tmp_path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-c", MAIN, "models", "bench", str(nano), "--json", "--tokens", "30000"],
+        env={**environment, "OCAMLER_CONTEXT": "65536"},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert "1 of 3" in process.stderr.readline()
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130
+    whole = json.loads(stdout)
+    jsonschema.validate(whole, {**SCHEMAS, "$ref": "#/$defs/bench"})
+    assert whole["interrupted"]
+    assert "interrupted" in stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -160,6 +233,9 @@ def test_showing_weights_at_a_path_reads_their_head(run, weights) -> None:
         ["add", "/nowhere.gguf"],
         ["add", os.devnull],
         ["show", "/nowhere.gguf"],
+        ["bench", "/nowhere.gguf"],
+        ["bench"],
+        ["use", "http://localhost:notaport"],
     ],
     ids=" ".join,
 )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -114,6 +115,33 @@ class TestAnswers:
         assert "attempt 1 (greedy)" in told
         assert "attempt 2 (repair)" in told
         assert "asking again:" in told
+
+    def test_verbose_tells_what_the_model_needs_and_what_it_took(
+        self, ocamler: Any, problem: Path, says: Any
+    ) -> None:
+        told = ocamler("solve", problem, "--model", says(RIGHT), "-v").stderr
+        assert re.search(
+            r"^Loading nano-\d+: needs about .+ weights, .+ for 8192 tokens\); .+ are free\.$", told, re.M
+        )
+        assert re.search(r"^It takes .+, with a context of 8192 tokens\.$", told, re.M)
+
+    def test_messages_that_did_not_fit_into_the_context_are_told(
+        self, ocamler: Any, environment: dict[str, str], problem: Path, says: Any
+    ) -> None:
+        ran = ocamler(
+            *("solve", problem, "--model", says(WRONG), "--attempts", "2", "--json"),
+            env={**environment, "OCAMLER_CONTEXT": "400"},
+        )
+        found = json.loads(ran.stdout)
+        jsonschema.validate(found, {**SCHEMAS, "$ref": "#/$defs/solve"})
+        assert [attempt["dropped_messages"] for attempt in found["attempts"]] == [0, 2]
+        assert found["attempts"][1]["dropped_tokens"] > 0
+        assert ran.stderr.count("the 2 oldest messages") == 1
+
+    def test_a_server_that_is_not_there_is_one_sentence(self, ocamler: Any, problem: Path) -> None:
+        ran = ocamler("solve", problem, "--model", "http://127.0.0.1:9")
+        assert (ran.returncode, ran.stdout) == (6, "")
+        assert "127.0.0.1:9" in ran.stderr
 
     def test_a_limit_on_time_ends_with_the_best_so_far(
         self, ocamler: Any, problem: Path, make_nano: Model

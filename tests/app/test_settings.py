@@ -33,9 +33,13 @@ def load(path: Path, text: str | bytes = "", **variables: str) -> Settings:
     return load_settings(environment=variables, path=path)
 
 
+def test_a_servers_password_is_not_shown() -> None:
+    assert shown("model", "http://me:secret@localhost:8080") == "http://localhost:8080"
+
+
 def test_without_a_file_everything_is_as_documented(tmp_path) -> None:
     now = load_settings(environment={}, path=tmp_path / "none.toml")
-    assert (now.attempts, now.max_tokens, now.max_seconds, now.context) == (3, 768, 600, 4096)
+    assert (now.attempts, now.max_tokens, now.max_seconds, now.context) == (3, 768, 600, 0)
     assert (now.threads, now.temperature, now.model, now.home) == (0, 0.4, "", "")
     assert (now.run_seconds, now.run_memory_mb, now.run_output_kb) == (10, 1024, 256)
     assert {now.origin(key.name).layer for key in KEYS} == {Layer.DEFAULT}
@@ -50,7 +54,7 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(path) -> None:
     path.write_text("attempts = 5\nmax_tokens = 100\nmax_seconds = 30\n")
     environment = {"OCAMLER_MAX_TOKENS": "200", "OCAMLER_MAX_SECONDS": "60"}
     now = load_settings({"max_seconds": 90, "model": None}, environment, path)
-    assert (now.attempts, now.max_tokens, now.max_seconds, now.context) == (5, 200, 90, 4096)
+    assert (now.attempts, now.max_tokens, now.max_seconds, now.context) == (5, 200, 90, 0)
     layers = [now.origin(name).layer for name in ("attempts", "max_tokens", "max_seconds", "context")]
     assert layers == [Layer.FILE, Layer.ENVIRONMENT, Layer.FLAG, Layer.DEFAULT]
     wheres = [now.origin(name).where for name in ("attempts", "max_tokens", "max_seconds", "context")]
@@ -68,6 +72,8 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(path) -> None:
         ("OCAMLER_THREADS", "auto", "threads", 0),
         ("OCAMLER_THREADS", "8", "threads", 8),
         ("OCAMLER_CONTEXT", "8192", "context", 8192),
+        ("OCAMLER_CONTEXT", "auto", "context", 0),
+        ("OCAMLER_CONTEXT", "0", "context", 0),
         ("OCAMLER_TEMPERATURE", "0", "temperature", 0),
         ("OCAMLER_RUN_SECONDS", "0.5", "run_seconds", 0.5),
         ("OCAMLER_RUN_MEMORY_MB", "64", "run_memory_mb", 64),
@@ -120,6 +126,8 @@ def test_a_wrong_value_in_the_environment_is_one_sentence(path, variable, text) 
         ("attempts = [3]\n", "not a list"),
         ("[attempts]\nx = 1\n", "line 1: attempts is a whole number from 1 to 100, not a table"),
         ("model = 3\n", "line 1: model is a text, not 3"),
+        ("context = 255\n", "context is “auto” or a whole number from 256"),
+        ("context = false\n", "context is “auto” or a whole number from 256"),
         ("threads = -1\n", "threads is “auto” or a whole number"),
         ('threads = "8"\n', "threads is “auto” or a whole number up to 1024, not “8”"),
         ("temperature = nan\n", "temperature is a number from 0 to 2, not nan"),
@@ -177,6 +185,7 @@ def test_setting_one_keeps_comments_and_the_rest(path) -> None:
     ("name", "text", "line"),
     [
         ("threads", "auto", 'threads = "auto"'),
+        ("context", "auto", 'context = "auto"'),
         ("threads", "4", "threads = 4"),
         ("temperature", "0.25", "temperature = 0.25"),
         ("model", "/a path/m.gguf", 'model = "/a path/m.gguf"'),

@@ -6,7 +6,8 @@ Both generate greedily on the same prompt, by turns, so that a busy machine is b
 library runs twice a round, as ``Llama.generate`` and as streaming ``create_completion``, and the faster
 of the two counts. Prints one JSON line. ``ratio`` compares the speeds at the median time between two
 tokens, which other programs' bursts hardly move, and should be at least 0.97; ``ratio_of_totals``
-compares whole runs and means something on a quiet machine only.
+compares whole runs and means something on a quiet machine only. ``resident_bytes`` is the most that either
+process held at the end of a round: the engine's child, and this one, which has the bare library in it.
 """
 
 import argparse
@@ -23,8 +24,11 @@ from typing import Any
 # Before llama_cpp is imported, as the engine does for its child: the race should be a fair one.
 os.environ |= {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0", "OPENBLAS_NUM_THREADS": "1"}
 
-from models.engines import Engine, EngineOptions, Message, Role, Sampling, open_engine
+import psutil
+
+from models.engines import Engine, EngineOptions, Message, Role, Sampling
 from models.engines.machine import compute_threads, gpu_layers
+from models.engines.remote import EngineProcess
 
 CONTEXT_TOKENS = 2048
 MESSAGES = (
@@ -47,14 +51,17 @@ def main() -> None:
 async def race(model: Path, tokens: int, rounds: int) -> dict[str, Any]:
     """Alternate between the three ways; a first round warms up and does not count."""
     threads = compute_threads()
-    engine = open_engine(model, EngineOptions(context_tokens=CONTEXT_TOKENS, threads=threads))
+    engine = EngineProcess(model.absolute(), EngineOptions(context_tokens=CONTEXT_TOKENS, threads=threads))
     bare = load_bare(model, threads)
     gaps: dict[str, list[list[float]]] = {"engine": [], "generate": [], "create_completion": []}
+    resident = {"engine": 0, "bare": 0}
     try:
         for _ in range(rounds + 1):
             gaps["engine"].append(await gaps_of_engine(engine, tokens))
             gaps["generate"].append(gaps_between(times_of_generate(bare, tokens)))
             gaps["create_completion"].append(gaps_between(times_of_completion(bare, tokens)))
+            for name, pid in (("engine", engine.pid), ("bare", os.getpid())):
+                resident[name] = max(resident[name], psutil.Process(pid).memory_info().rss)
     finally:
         await engine.close()
     typical = {
@@ -68,6 +75,7 @@ async def race(model: Path, tokens: int, rounds: int) -> dict[str, Any]:
         "ratio_of_totals": round(against_bare(total), 4),
         "tokens_per_second": {way: round(speed, 2) for way, speed in typical.items()},
         "tokens_per_second_of_totals": {way: round(speed, 2) for way, speed in total.items()},
+        "resident_bytes": resident,
         "tokens": tokens,
         "rounds": rounds,
         "threads": threads,

@@ -1,6 +1,7 @@
 """The catalogue: real entries, names, sources, and which model is the default."""
 
 import re
+from importlib.util import find_spec
 
 import pytest
 
@@ -14,7 +15,7 @@ from models.catalogue import (
     source_from_json,
     source_to_json,
 )
-from models.choice import default_model, defaults, loadable
+from models.choice import default_model, defaults, engine_for, engines_here, loadable
 from models.errors import NotConverted, UnknownModel
 
 CATALOGUE = load()
@@ -142,6 +143,9 @@ def test_chatml_is_there_for_weights_that_bring_no_template() -> None:
         (1 * GB, "linux", ["llama"], "smollm2-135m"),
         (0, "linux", ["llama"], "smollm2-135m"),
         (16 * GB, "linux", [], "qwen2.5-coder-1.5b"),
+        (16 * GB, "linux", ["mlx", "llama", "transformers"], "qwen2.5-coder-1.5b"),
+        (16 * GB, "darwin", ["llama", "transformers"], "qwen2.5-coder-1.5b"),
+        (16 * GB, "linux", ["transformers"], "ocamler-1.5b"),
     ],
 )
 def test_the_default_is_the_best_that_the_machine_can_run(memory, platform, engines, expected) -> None:
@@ -176,11 +180,41 @@ def test_what_cannot_be_reached_has_a_next_best() -> None:
     ("engines", "platform", "expected"),
     [
         (["llama", "mlx"], "darwin", (Format.MLX, Format.HF, Format.GGUF)),
-        (["llama", "mlx"], "linux", (Format.GGUF, Format.HF, Format.MLX)),
+        (["llama", "mlx"], "linux", (Format.GGUF, Format.MLX, Format.HF)),
         (["llama"], "darwin", (Format.GGUF,)),
         ([], "linux", (Format.GGUF,)),
+        (["mlx", "llama", "transformers"], "darwin", (Format.MLX, Format.HF, Format.GGUF, Format.LORA)),
+        (["mlx", "llama", "transformers"], "linux", (Format.GGUF, Format.HF, Format.LORA, Format.MLX)),
+        (["transformers"], "linux", (Format.HF, Format.LORA)),
     ],
 )
 def test_mlx_comes_first_on_a_mac_alone(engines, platform, expected) -> None:
-    assert set(loadable(engines, platform)) == set(expected)
-    assert loadable(engines, platform)[0] is expected[0]
+    assert loadable(engines, platform) == expected
+
+
+ALL = ("mlx", "llama", "transformers")
+
+
+@pytest.mark.parametrize(
+    ("form", "engines", "platform", "expected"),
+    [
+        (Format.HF, ALL, "darwin", "mlx"),
+        (Format.HF, ALL, "linux", "transformers"),
+        (Format.HF, ["mlx", "llama"], "linux", "mlx"),
+        (Format.HF, ["transformers"], "darwin", "transformers"),
+        (Format.HF, ["llama"], "darwin", "mlx"),
+        (Format.HF, [], "linux", "transformers"),
+        (Format.MLX, ALL, "linux", "mlx"),
+        (Format.GGUF, ALL, "darwin", "llama"),
+        (Format.GGUF, [], "linux", "llama"),
+        (Format.LORA, ALL, "darwin", "transformers"),
+    ],
+)
+def test_weights_are_loaded_by_the_engine_that_is_best_here(form, engines, platform, expected) -> None:
+    assert engine_for(form, engines, platform) == expected
+
+
+def test_the_engines_here_are_those_whose_packages_are_installed() -> None:
+    found = engines_here()
+    assert "llama" in found
+    assert ("transformers" in found) == bool(find_spec("torch") and find_spec("transformers"))

@@ -51,7 +51,7 @@ def with_bytes(data: bytes) -> Damage:
     ("damage", "said"),
     [
         (Path.unlink, "cannot be read"),
-        (a_folder, "is a folder"),
+        (a_folder, "holds neither a GGUF file nor a config.json"),
         (with_bytes(b""), "is empty"),
         (with_bytes(b"GGUF"), "truncated"),
         (with_bytes(b"<html>404</html>"), "is not a GGUF file"),

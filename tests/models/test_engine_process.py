@@ -12,8 +12,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from asking import complete_all
 
-from models.engines import EngineOptions, Finish, Message, Role, Sampling, collect
+from models.engines import EngineOptions, Finish, Message, Prompt, Role, Sampling, collect
 from models.engines.process import Death
 from models.engines.remote import EngineProcess
 from models.errors import EngineError
@@ -120,17 +121,57 @@ async def test_an_engine_outlives_the_loop_that_loaded_it(nano: Path):
     assert first == second
 
 
-async def test_the_child_dying_is_one_sentence_and_the_next_request_starts_it_again(engine: EngineProcess):
-    stream = engine.generate(QUESTION, sampling=ENDLESS)
-    await anext(stream)
+async def test_the_child_dying_is_told_and_the_reply_goes_on_in_another(endless_nano: Path):
+    notices: list[str] = []
+    engine = EngineProcess(endless_nano, EngineOptions(context_tokens=4096), notice=notices.append)
+    stream = engine.generate(QUESTION, sampling=Sampling(max_tokens=300))
+    first = await anext(stream)
     pid = pid_of(engine)
     os.kill(pid, signal.SIGKILL)
-    with pytest.raises(EngineError, match=r"^The model's process was killed, perhaps"):
-        async for _ in stream:
-            pass
-    assert engine.pid is None
-    assert await answer(engine)
+    text = first.text + "".join([delta.text async for delta in stream])
+    assert text == "ha ha ho ho " * 150
     assert pid_of(engine) != pid
+    assert notices == [
+        "The model's process was killed, perhaps because memory ran out: "
+        "it is started again, and the answer goes on."
+    ]
+    await engine.close()
+
+
+async def test_the_child_dying_twice_in_one_reply_is_one_sentence_and_the_next_request_is_answered(
+    engine: EngineProcess,
+):
+    stream = engine.generate(QUESTION, sampling=ENDLESS)
+    await anext(stream)
+    first = pid_of(engine)
+    os.kill(first, signal.SIGKILL)
+    while engine.pid in (None, first):
+        await anext(stream)
+    os.kill(pid_of(engine), signal.SIGKILL)
+    with pytest.raises(EngineError, match=r"^The model's process was killed, perhaps"):
+        await collect(stream)
+    assert await answer(engine)
+
+
+async def test_a_batch_goes_on_where_it_was_when_the_child_dies(nano: Path):
+    prompts = [
+        Prompt(tuple(QUESTION), sampling=Sampling(max_tokens=60)),
+        Prompt(tuple(QUESTION), forbidden_first=(1, 2, 3), sampling=Sampling(max_tokens=3)),
+        Prompt(tuple(QUESTION), "let ", sampling=Sampling(max_tokens=50)),
+    ]
+    whole = EngineProcess(nano, EngineOptions(context_tokens=4096))
+    expected = [completion.text for completion in await complete_all(whole, prompts)]
+    await whole.close()
+    engine = EngineProcess(nano, EngineOptions(context_tokens=4096))
+    texts, count = ["", "", ""], 0
+    async for part in engine.batch(prompts):
+        texts[part.index] += part.delta.text
+        count += 1
+        if count == 40:
+            os.kill(pid_of(engine), signal.SIGKILL)
+    await engine.close()
+    assert texts[:2] == expected[:2]
+    assert texts[2].startswith(expected[2][:10])  # its prefix was text, which may be cut otherwise
 
 
 async def test_the_child_dying_between_requests_is_not_noticed(engine: EngineProcess):
@@ -140,13 +181,16 @@ async def test_the_child_dying_between_requests_is_not_noticed(engine: EnginePro
     assert await answer(engine) == before
 
 
-async def test_the_child_dying_while_it_reads_a_prompt_is_told(engine: EngineProcess):
+async def test_a_prompt_that_kills_the_child_twice_is_one_sentence(engine: EngineProcess):
     await engine.load()
     reading = asyncio.create_task(
         collect(engine.generate([Message(Role.USER, "é" * 10_000)], sampling=SHORT))
     )
-    await asyncio.sleep(0.2)
-    os.kill(pid_of(engine), signal.SIGSEGV)
+    for _ in range(2):
+        await asyncio.sleep(0.2)
+        assert await until(lambda: engine.pid is not None)
+        await asyncio.sleep(0.3)
+        os.kill(pid_of(engine), signal.SIGSEGV)
     with pytest.raises(EngineError, match=r"^The model's process crashed \(SIGSEGV\)"):
         await reading
 
@@ -157,12 +201,13 @@ async def test_the_child_dying_while_it_reads_a_prompt_is_told(engine: EnginePro
         (Death(-9, ""), "was killed, perhaps because memory ran out: try again, or choose a smaller"),
         (Death(-6, "GGML_ASSERT failed"), "crashed (SIGABRT) after saying “GGML_ASSERT failed”: try again"),
         (Death(-250, ""), "crashed (signal 250): try again"),
+        (Death(None, "Killed"), "which was kept warm, ended after saying “Killed”: try again"),
         (Death(70, "ValueError"), "ended (exit code 70) after saying “ValueError”: try again"),
     ],
 )
 def test_every_death_has_its_sentence(death: Death, sentence: str):
     assert sentence in death.sentence
-    assert death.sentence.startswith("The model's process ")
+    assert death.sentence.startswith("The model's process")
     assert death.sentence.endswith(".")
 
 
@@ -285,6 +330,8 @@ def test_the_users_modules_do_not_stand_in_for_the_libraries(nano: Path, tmp_pat
 
 async def test_an_unknown_engine_is_one_sentence(nano: Path):
     engine = EngineProcess(nano, EngineOptions(), engine="abacus")
-    with pytest.raises(EngineError, match=r"^There is no engine called abacus: use llama\.$"):
+    with pytest.raises(
+        EngineError, match=r"^There is no engine called abacus: use llama, mlx or transformers\.$"
+    ):
         await engine.load()
     await engine.close()

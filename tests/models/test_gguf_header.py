@@ -79,11 +79,28 @@ def test_a_file_without_its_last_byte_of_weights_is_truncated(whole, written) ->
     assert header.is_truncated
 
 
-def test_memory_grows_with_the_context_and_the_weights(whole, written) -> None:
+def test_the_cache_grows_with_the_context(whole, written) -> None:
     header = read_gguf_header(written(whole))
     assert header.cache_bytes(1024) == 4 * 2 * (8 + 8) * 2 * 1024
-    assert header.memory(2048) - header.memory(1024) == header.cache_bytes(1024)
-    assert header.memory(1024, weights=10_000_000) > header.memory(1024)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "repacked"),
+    [
+        ("blk.0.attn_q.weight", gguf.GGMLQuantizationType.Q4_0, 8 * 64 // 32 * 18),
+        ("blk.0.attn_q.weight", gguf.GGMLQuantizationType.Q8_0, 0),
+        ("token_embd.weight", gguf.GGMLQuantizationType.Q4_0, 0),
+    ],
+)
+def test_what_llama_cpp_copies_for_a_cpu_is_counted(tmp_path, name, kind, repacked) -> None:
+    path = tmp_path / "quantized.gguf"
+    writer = gguf.GGUFWriter(path, "qwen2")
+    writer.add_tensor(name, gguf.quantize(np.ones((8, 64), dtype=np.float32), kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    assert read_gguf_header(path).repacked_bytes == repacked
 
 
 def test_numbers_given_a_layer_each_are_bounded_by_the_largest(tmp_path) -> None:
@@ -157,4 +174,4 @@ def test_a_changed_byte_never_brings_a_traceback(at, byte, whole_file, written) 
     data = bytearray(whole_file.read_bytes())
     data[at % len(data)] = byte
     with suppress(ModelError):
-        read_gguf_header(written(bytes(data))).memory(4096)
+        read_gguf_header(written(bytes(data))).cache_bytes(4096)

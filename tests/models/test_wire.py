@@ -8,17 +8,19 @@ from hypothesis import strategies as st
 
 from models.catalogue import PromptFormat
 from models.engines.options import EngineOptions
-from models.engines.protocol import Delta, Finish, Message, Role, Sampling, Usage
+from models.engines.protocol import Delta, Finish, Footprint, Message, Prompt, Role, Sampling, Usage
 from models.engines.utf8 import Utf8Assembler
 from models.engines.wire import (
     Cancel,
     Failed,
     Generate,
+    KeepWarm,
     Load,
     Loaded,
     Piece,
     Request,
     Response,
+    Welcome,
     WireError,
     decode_request,
     decode_response,
@@ -29,17 +31,20 @@ ANY_TEXT = 'naïve 🐫\n\r\0\u2028 \ud800 "quoted" \\ </script>'
 
 REQUESTS: list[Request] = [
     Load(1, "/a folder/mo\udcffdel.gguf", EngineOptions()),
-    Load(2, "m", EngineOptions(1, 2, 3, 4, PromptFormat.CHATML, 5)),
-    Generate(3, (), "", (), Sampling()),
-    Generate(4, (Message(Role.USER, ANY_TEXT),), ANY_TEXT, (1, 2), Sampling(0.7, 1, 5, -(2**70))),
-    Generate(5, tuple(Message(role, "") for role in Role), (1, 2, 3), (), Sampling()),
+    Load(2, "m", EngineOptions(1, 2, 3, 4, PromptFormat.CHATML, 5, "/home", "/states", 6)),
+    Generate(3, ()),
+    Generate(4, (Prompt((Message(Role.USER, ANY_TEXT),), ANY_TEXT, (1, 2), Sampling(0.7, 1, 5, -(2**70))),)),
+    Generate(5, (Prompt(tuple(Message(role, "") for role in Role), (1, 2, 3)), Prompt(())), is_batch=True),
     Cancel(6),
+    Cancel(7, 0),
+    KeepWarm(8, 0.5),
 ]
 RESPONSES: list[Response] = [
-    Loaded(1),
+    Loaded(1, Footprint(4096, 10**10)),
+    Welcome(0, 12345),
     Failed(2, ANY_TEXT),
     Piece(3, Delta(ANY_TEXT, (1, 2), 0.5, None, (0.25, 0.5))),
-    *(Piece(4, Delta("", finish=finish, usage=Usage(10, 3))) for finish in Finish),
+    *(Piece(4, Delta("", finish=finish, usage=Usage(10, 3, 2, 7)), 5) for finish in Finish),
 ]
 
 
@@ -83,7 +88,7 @@ def test_any_delta_survives(text: str, tokens: list[int], entropy: float):
         b'{"is": "Reboot", "id": 1}\n',
         b'{"is": "Failed", "id": 1, "message": 3}\n',
         b'{"is": "Piece", "id": 1, "delta": []}\n',
-        encode(RESPONSES[2]).replace(b'"entropies":[0.25,0.5]', b'"entropies":["a"]'),
+        encode(RESPONSES[3]).replace(b'"entropies":[0.25,0.5]', b'"entropies":["a"]'),
         encode(RESPONSES[-1]).replace(b'"cancelled"', b'"bored"'),
         encode(REQUESTS[3]).replace(b'"user"', b'"wizard"'),
         encode(REQUESTS[1]).replace(b'"chatml"', b'"morse"'),

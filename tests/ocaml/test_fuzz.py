@@ -39,6 +39,13 @@ SOURCES = [path.read_bytes() for path in sorted((Path(__file__).parent / "hostil
 ]  # fmt: skip
 
 
+@pytest.fixture(scope="module", params=[pytest.param("plain", marks=pytest.mark.slow), "served"])
+def judge(request: pytest.FixtureRequest) -> Judge:
+    """Both judges, the one that starts compilers in the slow tests."""
+    found: Judge = request.getfixturevalue(f"{request.param}_judge")
+    return found
+
+
 async def checks(judge: Judge, source: bytes) -> None:
     """A verdict with words for it: an error where the file is refused, none where it isn't."""
     (checked,) = await judge.check([Source("a.ml", source)])

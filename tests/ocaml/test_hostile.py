@@ -141,6 +141,13 @@ class World:
         return False
 
 
+@pytest.fixture(scope="module", params=[pytest.param("plain", marks=pytest.mark.slow), "served"])
+def judge(request: pytest.FixtureRequest) -> Judge:
+    """Both judges, the one that starts compilers in the slow tests."""
+    found: Judge = request.getfixturevalue(f"{request.param}_judge")
+    return found
+
+
 @pytest.fixture(scope="module")
 def world(
     judge: Judge, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

@@ -1,4 +1,4 @@
-"""A conversation to the tokens that the model reads, by the chat template in its own file.
+"""A conversation to the tokens that the model reads, by the chat template that the weights bring.
 
 Two things a plain rendering gets wrong are mended here. A control token written out in a message
 (``<|im_end|>`` in a problem's text) stays text. A reply that this model wrote is spelled by the tokens it
@@ -8,21 +8,22 @@ drew, not by those its text would be cut into: so the next turn finds the whole 
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from itertools import takewhile
+from typing import TypeAlias
 
 from models.catalogue import PromptFormat
-from models.engines.llama_native import Model, Vocabulary
-from models.engines.protocol import Message, Role
+from models.engines.fitting import Fitted, fit
+from models.engines.protocol import Message, Prompt, Role
+from models.engines.template import Render, compile_template
 from models.engines.utf8 import Utf8Assembler
+from models.engines.vocabulary import Vocabulary
 from models.errors import EngineError
 
 _REMEMBERED_REPLIES = 64
-_TEMPLATE_KEY = "tokenizer.chat_template"
 
 Tokens: TypeAlias = tuple[int, ...]
-Render: TypeAlias = Callable[[Sequence[Message]], str]
 
 
 class Replies:
@@ -49,23 +50,62 @@ class Replies:
 
 
 class Chat:
-    """Turns conversations into tokens, for one model."""
+    """Turns conversations into tokens, for one model.
 
-    def __init__(self, model: Model, fallback: PromptFormat | None, name: str) -> None:
-        self._vocabulary = model.vocabulary
-        self._render_raw = _template(model, fallback, name)
+    ``template`` is what the weights bring, and may be empty: then ``fallback`` says how they are addressed.
+    It may be a function, too, of one who renders. ``name`` is the model's in sentences.
+    """
+
+    def __init__(
+        self, vocabulary: Vocabulary, template: str | Render | None, fallback: PromptFormat | None, name: str
+    ) -> None:
+        self._vocabulary = vocabulary
         self._name = name
         self._replies = Replies()
+        if callable(template):
+            self._render_raw = template
+            return
+        source = template or (fallback and fallback.fallback_template)
+        if not source:
+            raise EngineError(
+                f"{name} brings no chat template: say which prompt format it wants (chatml), "
+                "or choose another."
+            )
+        self._render_raw = compile_template(
+            source, bos=vocabulary.text(vocabulary.bos), eos=vocabulary.text(vocabulary.eos), name=name
+        )
 
-    def tokens(self, messages: Sequence[Message], prefix: str | Tokens) -> tuple[list[int], list[int]]:
-        """Return the tokens up to the assistant's turn, and those of the reply's accepted start."""
+    def fit(self, prompt: Prompt, capacity: int) -> Fitted:
+        """Return the tokens of a prompt, cut down to ``capacity`` where need be, as ``fitting.fit`` says."""
+        return fit(prompt, lambda: self.accepted(prompt.prefix), self.tokens, capacity)
+
+    def system_tokens(self, messages: Sequence[Message]) -> int:
+        """Return how many tokens at the start of the conversation depend on the system's message alone."""
+        if len(messages) < 2 or messages[0].role is not Role.SYSTEM:
+            return 0
+        asked = (self.tokens([messages[0], Message(Role.USER, question)]) for question in "a0")
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*asked, strict=False)))
+
+    def tokens(self, messages: Sequence[Message]) -> list[int]:
+        """Return the tokens up to the assistant's turn."""
         stand_ins = _StandIns(self._vocabulary, self._replies)
         text = self._render(stand_ins.replace(messages))
         if stand_ins.have_replies and stand_ins.restore(text) != self._render(messages):
             # The template looks into what the assistant said, or trims it: let it.
             stand_ins = _StandIns(self._vocabulary, Replies())
             text = self._render(stand_ins.replace(messages))
-        return self._with_one_bos(stand_ins.tokenize(text)), self._accepted(prefix)
+        return self._with_one_bos(stand_ins.tokenize(text))
+
+    def accepted(self, prefix: str | Tokens) -> list[int]:
+        """Return the tokens of the reply's accepted start."""
+        if not isinstance(prefix, str):
+            if strange := [token for token in prefix if not 0 <= token < self._vocabulary.size]:
+                raise EngineError(
+                    f"The prefix holds {strange[0]}, which is no token of {self._name}: give it as text."
+                )
+            return list(prefix)
+        spelled, rest = self._spelled(prefix)
+        return spelled + (self._vocabulary.tokenize(rest, special=False) if rest else [])
 
     def remember(self, reply: Sequence[int]) -> None:
         """Keep the tokens of what the model wrote, for the turns to come."""
@@ -91,16 +131,6 @@ class Chat:
         start = next((i for i, token in enumerate(tokens) if token != bos), len(tokens))
         wanted = [bos] if self._vocabulary.adds_bos or start > 0 else []
         return wanted + tokens[start:]
-
-    def _accepted(self, prefix: str | Tokens) -> list[int]:
-        if not isinstance(prefix, str):
-            if strange := [token for token in prefix if not 0 <= token < self._vocabulary.size]:
-                raise EngineError(
-                    f"The prefix holds {strange[0]}, which is no token of {self._name}: give it as text."
-                )
-            return list(prefix)
-        spelled, rest = self._spelled(prefix)
-        return spelled + (self._vocabulary.tokenize(rest, special=False) if rest else [])
 
     def _spelled(self, prefix: str) -> tuple[list[int], str]:
         """As much of ``prefix`` as whole tokens of a reply spell, and the rest of it."""
@@ -184,32 +214,6 @@ class _StandIns:
         return [
             self._meanings[int(piece)] if i % 2 else piece for i, piece in enumerate(pieces) if i % 2 or piece
         ]
-
-
-def _template(model: Model, fallback: PromptFormat | None, name: str) -> Render:
-    from jinja2 import TemplateError
-    from llama_cpp.llama_chat_format import Jinja2ChatFormatter
-
-    source = model.metadata(_TEMPLATE_KEY) or (fallback and fallback.fallback_template)
-    if not source:
-        raise EngineError(
-            f"{name} brings no chat template: say which prompt format it wants (chatml), or choose another."
-        )
-    vocabulary = model.vocabulary
-    try:
-        formatter = Jinja2ChatFormatter(
-            template=source,
-            eos_token=vocabulary.text(vocabulary.eos),
-            bos_token=vocabulary.text(vocabulary.bos),
-        )
-    except TemplateError as error:
-        raise EngineError(f"The chat template in {name} cannot be read ({error}): choose another.") from error
-
-    def render(messages: Sequence[Message]) -> str:
-        turns: Any = [{"role": message.role.value, "content": message.text} for message in messages]
-        return formatter(messages=turns).prompt
-
-    return render
 
 
 def _without_system(messages: Sequence[Message]) -> list[Message]:

@@ -1,0 +1,69 @@
+"""A model as the user's settings want it: found, told what it needs, opened, and kept warm when asked."""
+
+import sys
+from typing import TYPE_CHECKING
+
+from app.cache import cache_folder
+from app.streams import tell
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+    from models.address import Server
+    from models.catalogue import Model
+    from models.engines import Engine, EngineOptions
+
+
+def find_model(settings: "Settings") -> "Model | Server":
+    """Find the model, pulling it the first time; a server's address is one as it stands."""
+    from models.address import Server, is_address
+    from models.progress import progress_on
+    from models.store import Store
+
+    if is_address(settings.model):
+        return Server(settings.model)
+    store = Store(home=settings.home_path, progress=progress_on(sys.stderr))
+    return store.obtain(settings.model or None)
+
+
+def open_model(model: "Model | Server", settings: "Settings", keep_warm: float | None = None) -> "Engine":
+    """Return the model's engine, not loaded yet.
+
+    ``keep_warm`` is how many minutes it stays in memory when we are done, by default what the settings say;
+    a model that was kept warm before is used in any case.
+    """
+    from models.address import Server
+    from models.engines import open_engine
+    from models.engines.warm import Warmth, runtime_folder
+
+    if isinstance(model, Server):
+        return open_engine(model.address, _options(settings), notice=tell)
+    minutes = settings.keep_warm or None if keep_warm is None else keep_warm
+    warmth = Warmth(runtime_folder(), None if minutes is None else minutes * 60)
+    return open_engine(model, _options(settings), warmth=warmth, notice=tell)
+
+
+def memory_told(model: "Model | Server", settings: "Settings") -> str:
+    """Say what loading the model will take; when that cannot be told, its engine will say why."""
+    from models.address import Server
+    from models.choice import engine_for
+    from models.engines.plan import describe, plan_here
+    from models.errors import ModelError
+
+    if isinstance(model, Server):
+        return ""
+    try:
+        engine = engine_for(model.format)
+        return describe(plan_here(model.path, model.format, engine, _options(settings), base=model.base))
+    except ModelError:
+        return ""
+
+
+def _options(settings: "Settings") -> "EngineOptions":
+    from models.engines import EngineOptions
+
+    return EngineOptions(
+        context_tokens=settings.context or None,
+        threads=settings.threads or None,
+        home=str(settings.home_path),
+        states=str(cache_folder() / "states"),
+    )
