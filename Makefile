@@ -39,12 +39,14 @@ format: setup-dev ## mend the style that can be mended
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup-dev ## the figures: start-up, large inputs, the judge, and the engine process against the bare library with MODEL
+bench: setup-dev ## the figures: start-up, large inputs, the judge, and the engines against their bare libraries with MODEL
 	@$(BIN)/python -P tests/benchmarks/startup.py
 	@$(BIN)/python -P tests/benchmarks/large_inputs.py
 	@$(BIN)/python -P tests/benchmarks/judge.py
 	@model=`$(BIN)/ocamler models pull $(MODEL)` && \
-	$(BIN)/python -P tests/benchmarks/engine_overhead.py "$$model"
+	$(BIN)/python -P tests/benchmarks/engine_overhead.py "$$model" && \
+	$(BIN)/python -P tests/benchmarks/first_token.py "$$model"
+	@$(BIN)/python -P tests/benchmarks/mlx_overhead.py
 
 check-mac: setup ## what only a Mac can show, as a report to paste
 	@$(BIN)/python -P tests/check_mac.py

@@ -106,9 +106,8 @@ class OpenAIEngine:
                     answer = await run.answers.get()
                     if isinstance(answer, Exception):
                         raise answer
-                    if (
-                        isinstance(answer, BatchDelta) and answer.index in unfinished
-                    ):  # nothing comes after a cancel
+                    # Nothing comes after a cancel.
+                    if isinstance(answer, BatchDelta) and answer.index in unfinished:
                         if answer.delta.finish:
                             unfinished.remove(answer.index)
                         yield answer
@@ -171,9 +170,8 @@ class OpenAIEngine:
             await self._wait_for(server, loss)
         if not run.is_told:  # of one death all the replies of a batch may die
             run.is_told = True
-            self._notice(
-                f"The server at {server.name} broke off and is back: the reply goes on where it was."
-            )
+            back = f"The server at {server.name} broke off and is back"
+            self._notice(f"{back}: the reply goes on where it was.")
         async with aclosing(speaker.reply(server, _rest(prompt, told))) as deltas:
             async for delta in deltas:
                 yield _less_prompt(delta, sum(map(_length, told)))

@@ -134,8 +134,8 @@ def plan_here(
             base=base,
         )
 
-    # On a CPU transformers computes in float32 where that fits, and else in the type of the files.
-    exact = reckon(4) if engine == "transformers" and not on_gpu else None
+    # On a CPU folders are computed in float32 where that fits, and else in the type of the files.
+    exact = reckon(4) if engine != "llama" and not on_gpu else None
     return exact if exact and exact.fits else reckon(None)
 
 

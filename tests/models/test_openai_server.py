@@ -3,11 +3,11 @@
 import asyncio
 import json
 import socket
-import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 from asking import GREEDY, QUESTION, complete
+from stranger import Scripted, answered, refused, said, streamed
 
 from models.engines.openai import OpenAIEngine
 from models.engines.openai_address import find_key, parse_address
@@ -18,54 +18,6 @@ from models.errors import EngineError
 
 HURRY = Patience(connect=1.0, answer=1.0, loading=0.3, restart=0.3)
 MODELS = {"data": [{"id": "one"}, {"id": "two"}]}
-
-
-class Scripted:
-    """Answers each path with bytes, whoever asks; remembers what was asked."""
-
-    def __init__(self, answers: dict[str, bytes]) -> None:
-        self.answers = answers
-        self.asked: list[bytes] = []
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                connection, _ = self.socket.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
-
-    def _answer(self, connection: socket.socket) -> None:
-        with connection:
-            try:
-                data = connection.recv(1 << 16)
-                self.asked.append(data)
-                path = data.split(b" ")[1].decode(errors="replace") if b" " in data else ""
-                connection.sendall(self.answers.get(path, refused(404, "no")))
-            except OSError:
-                return
-
-
-def refused(status: int, words: str) -> bytes:
-    return answered(json.dumps({"error": {"message": words}}), status=status)
-
-
-def answered(body: str | bytes, kind: str = "application/json", status: int = 200, more: str = "") -> bytes:
-    data = body.encode() if isinstance(body, str) else body
-    head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\n{more}Connection: close\r\n\r\n"
-    return head.encode() + data
-
-
-def streamed(*events: object) -> bytes:
-    text = "".join(f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n" for event in events)
-    return answered(text, "text/event-stream")
-
-
-def said(text: object, finish: str | None = None) -> object:
-    return {"choices": [{"delta": {"content": text}, "finish_reason": finish}]}
 
 
 @pytest.fixture
