@@ -15,6 +15,7 @@ from functools import cache
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import httpx
 
@@ -287,6 +288,10 @@ class Server:
             return EngineError(f"There is no host called {host}: check the address.")
         if self.address.is_encrypted and "attempts failed" not in words:
             return EngineError(f"The server at {self.name} speaks no TLS: write http:// instead of https://.")
+        if not self.address.is_loopback and {"all", urlsplit(self.name).scheme} & getproxies().keys():
+            return ServerLost(
+                f"The proxy to {self.name}, or the server, does not answer: check the proxy variables."
+            )
         return ServerLost(f"Nothing listens at {self.name}: start the server, or name another address.")
 
 

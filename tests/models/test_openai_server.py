@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from asking import GREEDY, QUESTION, complete
-from stranger import Scripted, answered, refused, said, streamed
+from stranger import Stranger, answered, refused, said, streamed
 
 from models.engines.openai import OpenAIEngine
 from models.engines.openai_address import find_key, parse_address
@@ -21,11 +21,11 @@ MODELS = {"data": [{"id": "one"}, {"id": "two"}]}
 
 
 @pytest.fixture
-def server() -> Iterator[Callable[..., Scripted]]:
-    made: list[Scripted] = []
+def server() -> Iterator[Callable[..., Stranger]]:
+    made: list[Stranger] = []
 
-    def make(models: bytes = answered(json.dumps(MODELS)), chat: bytes = b"") -> Scripted:
-        made.append(Scripted({"/v1/models": models, "/v1/chat/completions": chat}))
+    def make(models: bytes = answered(json.dumps(MODELS)), chat: bytes = b"") -> Stranger:
+        made.append(Stranger({"/v1/models": models, "/v1/chat/completions": chat}))
         return made[-1]
 
     yield make
