@@ -123,7 +123,7 @@ class Context:
         lane.used = next(self._turns)
 
     def read(self, lane: Lane, tokens: Sequence[int], stop: Callable[[], bool] = lambda: False) -> bool:
-        """Read tokens, not for their logits; return False when interrupted, or stopped between two batches."""
+        """Read tokens, not for their logits; return False when interrupted, or stopped between batches."""
         for start in range(0, len(tokens), self._batch_size):
             if stop() or not self._decode([(lane, tokens[start : start + self._batch_size])], logits=False):
                 return False
@@ -197,7 +197,7 @@ class Context:
         return True
 
     def _decode(self, parts: Sequence[tuple[Lane, Sequence[int]]], *, logits: bool) -> bool:
-        """Read tokens in lanes, with the logits after the last of each; False, none read, when interrupted."""
+        """Read tokens in lanes, with the logits after the last of each; False, none read, if interrupted."""
         if self._interrupt.raised:
             return False
         self._make_room(sum(len(tokens) for _, tokens in parts))

@@ -13,7 +13,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from models.engines.fitting import oldest_exchange
-from models.engines.openai_http import Refused, Server
+from models.engines.openai_http import Refused, Server, ServerLost
 from models.engines.openai_llama import sampling_seed, without_surrogates
 from models.engines.openai_wire import Chunk, Counted, entropy, parse_chunk
 from models.engines.protocol import Delta, Finish, Message, Prompt, Role, Usage
@@ -25,7 +25,7 @@ _FORBIDDEN = -100  # OpenAI's least bias
 _TOLD_BY_IDS = ("vllm", "sglang")
 _OPTIONAL = ("logprobs", "seed", "usage")  # what a server may refuse to hear of, given up in this order
 _REMEMBERED_REPLIES = 64
-_ECHO = 12  # characters; a shorter repetition may be the reply's own
+_ECHO = 12  # characters; a shorter repetition may be the reply's own, of a server that has made no longer one
 _EVENT_BYTES = 64 << 10
 _OVERHEAD_BYTES = 8 << 20
 _CHARACTER = 4  # tokens at most, a byte each
@@ -39,6 +39,7 @@ class GenericServer:
         self._model = model
         self._goes_on_when_told = owner in _TOLD_BY_IDS
         self._tells_ids = owner == "vllm"
+        self._begins_anew = False
         self._optional = list(_OPTIONAL)
         self._spelled: OrderedDict[tuple[int, ...], str] = OrderedDict()
 
@@ -118,12 +119,15 @@ class GenericServer:
         told: "_Told",
     ) -> AsyncGenerator[Delta, None]:
         """Yield what the server writes after ``accepted``; ``told`` learns how it ended."""
-        echo = _Echo(accepted if not self._goes_on_when_told else "")
+        least = 1 if self._begins_anew else _ECHO
+        echo = _Echo(accepted if not self._goes_on_when_told else "", least)
         text = Utf8Assembler()
         told.finish, characters = None, 0
         barred = frozenset(prompt.forbidden_first) if more else frozenset[int]()
         held: tuple[int, ...] = ()
-        async with aclosing(self._events(server, prompt, accepted, left, more)) as events:
+        async with aclosing(
+            self._to_finish(self._events(server, prompt, accepted, left, more), told)
+        ) as events:
             async for event in events:
                 with server.parsing():
                     chunk = parse_chunk(event)
@@ -133,6 +137,7 @@ class GenericServer:
                 if characters > left * _CHARACTERS + len(accepted):
                     raise server.sentence("it does not end")
                 piece = echo.cut(_whole(text, chunk))
+                self._begins_anew = self._begins_anew or echo.is_cut
                 entropies = tuple(entropy(drawn, barred) for drawn in chunk.drawn if drawn.likeliest)
                 held += chunk.tokens if self._tells_ids else ()
                 if piece:  # tokens without text end within a character, or the turn
@@ -141,6 +146,8 @@ class GenericServer:
                     if not more:
                         told.add(delta)
                     yield delta
+                if told.finish and told.counted:
+                    break  # some leave the line open
         if told.finish is None:
             raise server.broke_off()
         told.is_echo = bool(more) and echo.is_open
@@ -149,6 +156,18 @@ class GenericServer:
             if not more:
                 told.add(delta)
             yield delta
+
+    async def _to_finish(
+        self, events: AsyncGenerator[object, None], told: "_Told"
+    ) -> AsyncGenerator[object, None]:
+        """Yield the events; that the connection breaks after the end of the reply is no loss."""
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    yield event
+        except ServerLost:
+            if told.finish is None:
+                raise
 
     async def _events(
         self, server: Server, prompt: Prompt, accepted: str, left: int, more: dict[str, object]
@@ -238,13 +257,14 @@ class _Told:
 class _Echo:
     """Cuts off the accepted text where a server begins the reply anew; holds back what may be it.
 
-    ``is_open`` says that all there was may be it.
+    ``is_open`` says that all there was may be it, ``is_cut`` that it was cut off.
     """
 
-    def __init__(self, accepted: str) -> None:
+    def __init__(self, accepted: str, least: int) -> None:
         self._accepted = accepted
         self._held = ""
-        self.is_open = len(accepted) >= _ECHO
+        self.is_open = len(accepted) >= least
+        self.is_cut = False
 
     def cut(self, text: str) -> str:
         """Return what is no repetition."""
@@ -253,7 +273,7 @@ class _Echo:
         self._held += text
         if self._accepted.startswith(self._held) and self._held != self._accepted:
             return ""
-        self.is_open = False
+        self.is_open, self.is_cut = False, self._held.startswith(self._accepted)
         return self._held.removeprefix(self._accepted)
 
     def end(self) -> str:

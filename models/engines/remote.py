@@ -8,7 +8,7 @@ where they were.
 import asyncio
 import itertools
 import threading
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 from models.engines.connection import Connection, Exchange, StartChild
 from models.engines.options import EngineOptions
 from models.engines.process import Child, ChildProcess, Death
-from models.engines.protocol import BatchDelta, Delta, Footprint, Message, Prompt, Sampling
+from models.engines.protocol import BatchDelta, Delta, Finish, Footprint, Message, Prompt, Sampling, Usage
 from models.engines.warm import Warmth, connect, socket_path
 from models.engines.wire import Failed, Generate, Load, Loaded, Piece, Response
 from models.errors import EngineError
@@ -102,26 +102,57 @@ class EngineProcess:
         """Yield all replies; after the child's first death they go on in another."""
         async with self._turn():
             progress = [_Progress(prompt) for prompt in prompts]
+            running = self._running = _Running()
             has_died = False
-            while any(not reply.is_finished for reply in progress):
-                connection = await self._ready()
-                try:
-                    async for part in self._ask(connection, progress, is_batch=is_batch):
+            try:
+                while any(not reply.is_finished for reply in progress):
+                    connection = await self._ready_unless_cancelled(running)
+                    for part in _cancelled(progress, running):
                         yield part
-                except _Died as died:
-                    if has_died:
-                        raise EngineError(died.death.sentence) from None
-                    has_died = True
-                    self._notice(f"{_reason(died.death)}: it is started again, and the answer goes on.")
+                    if connection is None:
+                        return
+                    try:
+                        async for part in self._ask(connection, progress, running, is_batch=is_batch):
+                            yield part
+                    except _Died as died:
+                        if running.cancelled.is_set():
+                            continue
+                        if has_died:
+                            raise EngineError(died.death.sentence) from None
+                        has_died = True
+                        self._notice(f"{_reason(died.death)}: it is started again, and the answer goes on.")
+            finally:
+                self._running = None
+
+    async def _ready_unless_cancelled(self, running: "_Running") -> "Connection | None":
+        """Return a live child that has the model loaded, or nothing as soon as nobody wants it any more.
+
+        What was begun is not undone: whoever asks next finds the model loaded, or being loaded.
+        """
+        ready = asyncio.ensure_future(self._ready())
+        cancelled = asyncio.ensure_future(running.cancelled.wait())
+        try:
+            await asyncio.wait((ready, cancelled), return_when=asyncio.FIRST_COMPLETED)
+            return None if running.cancelled.is_set() else await ready
+        finally:
+            ready.cancel()
+            cancelled.cancel()
 
     async def _ask(
-        self, connection: "Connection", progress: Sequence["_Progress"], *, is_batch: bool
+        self,
+        connection: "Connection",
+        progress: Sequence["_Progress"],
+        running: "_Running",
+        *,
+        is_batch: bool,
     ) -> AsyncGenerator[BatchDelta, None]:
         """Ask for what is missing of the replies, and yield it."""
         order = [index for index, reply in enumerate(progress) if not reply.is_finished]
+        if not order:
+            return
         rest = tuple(progress[index].rest() for index in order)
         exchange = connection.ask(Generate(next(self._numbers), rest, is_batch), len(order))
-        self._running = _Running(exchange, order)
+        running.begin(exchange, order)
         try:
             while any(not reply.is_finished for reply in progress):
                 piece = await self._next(exchange)
@@ -129,7 +160,7 @@ class EngineProcess:
                     index = order[piece.index]
                     yield BatchDelta(index, progress[index].note(piece.delta))
         finally:
-            self._running = None
+            running.end()
             exchange.abandon()
 
     def _turn(self) -> asyncio.Lock:
@@ -257,21 +288,42 @@ class _Progress:
         self._tokens += delta.tokens
         self.is_finished = delta.finish is not None
         if delta.usage and self._asked:
-            usage = replace(delta.usage, prompt_tokens=delta.usage.prompt_tokens - self._asked)
+            usage = replace(delta.usage, prompt_tokens=max(0, delta.usage.prompt_tokens - self._asked))
             return replace(delta, usage=usage)
         return delta
 
 
 class _Running:
-    """What is asked now; ``order`` says which reply of the caller's each one of the child's is."""
+    """The replies that a caller has asked for, also while a child is started or loads the model for them."""
 
-    def __init__(self, exchange: "Exchange", order: Sequence[int]) -> None:
-        self._exchange = exchange
-        self._order = order
+    def __init__(self) -> None:
+        self.cancelled = asyncio.Event()
+        self.dropped: set[int] = set()
+        self._exchange: Exchange | None = None
+        self._order: Sequence[int] = ()
+
+    def begin(self, exchange: "Exchange", order: Sequence[int]) -> None:
+        """A child is asked; ``order`` says which reply of the caller's each one of the child's is."""
+        self._exchange, self._order = exchange, order
+
+    def end(self) -> None:
+        """No child is asked."""
+        self._exchange = None
 
     def cancel(self, index: int | None) -> None:
         """Cancel all of it, or one reply."""
         if index is None:
-            self._exchange.abandon()
-        elif index in self._order:
-            self._exchange.drop(self._order.index(index))
+            self.cancelled.set()
+            if self._exchange:
+                self._exchange.abandon()
+        else:
+            self.dropped.add(index)
+            if self._exchange and index in self._order:
+                self._exchange.drop(self._order.index(index))
+
+
+def _cancelled(progress: Sequence[_Progress], running: _Running) -> Iterator[BatchDelta]:
+    """End the replies that were cancelled while no child was asked."""
+    for index, reply in enumerate(progress):
+        if not reply.is_finished and (running.cancelled.is_set() or index in running.dropped):
+            yield BatchDelta(index, reply.note(Delta("", finish=Finish.CANCELLED, usage=Usage())))

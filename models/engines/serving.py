@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from typing import BinaryIO, NoReturn, TypeAlias
 
 from models.engines.backend import Backend, Interrupt
+from models.engines.protocol import Delta, Finish, Usage
 from models.engines.wire import (
     Cancel,
     Failed,
@@ -34,22 +35,29 @@ _numbers = itertools.count()
 
 
 class Client:
-    """Somebody who sends requests and gets the answers; ``is_gone`` once nobody reads them any more."""
+    """Somebody who sends requests and gets the answers; ``is_gone`` once nobody reads them any more.
 
-    def __init__(self, answers: BinaryIO) -> None:
+    ``hang_up`` is called when an answer cannot be delivered: half of it may be, so no other may follow.
+    """
+
+    def __init__(self, answers: BinaryIO, hang_up: Callable[[], None] = lambda: None) -> None:
         self.number = next(_numbers)
         self.is_gone = False
         self._answers = answers
+        self._hang_up = hang_up
+        self._lock = threading.Lock()
 
     def send(self, response: Response) -> None:
         """Answer, unless nobody reads it."""
-        if self.is_gone:
-            return
-        try:
-            self._answers.write(encode(response))
-            self._answers.flush()
-        except (OSError, ValueError):  # a broken pipe, or closed by the listening thread
-            self.is_gone = True
+        with self._lock:
+            if self.is_gone:
+                return
+            try:
+                self._answers.write(encode(response))
+                self._answers.flush()
+            except (OSError, ValueError):  # a broken pipe, or closed by the listening thread
+                self.is_gone = True
+                self._hang_up()
 
     def close(self) -> None:
         """Send nothing more."""
@@ -63,6 +71,7 @@ class Server:
         self._make_backend = make_backend
         self._interrupt = Interrupt()
         self._inbox: SimpleQueue[tuple[Client, Load | Generate]] = SimpleQueue()
+        self._waiting: dict[tuple[int, int], Load | Generate] = {}  # for their turn; taken out by one thread
         self._backend: Backend | None = None
 
     def listen(self, client: Client, lines: Iterable[bytes]) -> None:
@@ -73,10 +82,12 @@ class Server:
                 match decode_request(line):
                     case Cancel(number, None):
                         self._interrupt.cancel((client.number, number))
+                        self._answer_cancelled(client, number)
                     case Cancel(number, int() as index):
                         self._interrupt.drop((client.number, number), index)
                     case Load() | Generate() as request:
                         running = request.id
+                        self._waiting[client.number, request.id] = request
                         self._inbox.put((client, request))
                     case KeepWarm():
                         pass  # this process ends with its parent
@@ -89,9 +100,20 @@ class Server:
         """Answer for ever; belongs to the main thread."""
         while True:
             client, request = self._inbox.get()
-            if not client.is_gone:
+            is_wanted = self._waiting.pop((client.number, request.id), None) is not None
+            if is_wanted and not client.is_gone:
                 self._interrupt.begin((client.number, request.id))
                 self._answer(client, request)
+
+    def _answer_cancelled(self, client: Client, number: int) -> None:
+        """Answer replies whose turn has not come: whoever has it may take longer than a cancel may."""
+        key = client.number, number
+        if not isinstance(self._waiting.get(key), Generate):
+            return
+        request = self._waiting.pop(key, None)
+        if isinstance(request, Generate):
+            for index in range(len(request.prompts)):
+                client.send(Piece(number, Delta("", finish=Finish.CANCELLED, usage=Usage()), index))
 
     def _answer(self, client: Client, request: Load | Generate) -> None:
         """Answer whatever happens: a request without an answer would hang the client."""

@@ -45,7 +45,11 @@ def runtime_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of the sockets: short enough for one's path, and the user's own."""
     name = f"ocamler-{os.getuid()}"
     candidates = (environment.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp")
-    fitting = [Path(place, name) for place in candidates if place and len(place) + 40 < _LONGEST_PATH]
+    fitting = [
+        Path(place, name)
+        for place in candidates
+        if os.path.isabs(place) and len(os.fsencode(place)) + 40 < _LONGEST_PATH
+    ]
     return fitting[0]
 
 
@@ -113,16 +117,15 @@ def connect(
 ) -> WarmChild | None:
     """Return the warm child behind ``path``, a new one when there is none and ``seconds`` asks for it.
 
-    Raises ``EngineError`` when the folder is not the user's alone or the child does not start.
+    Raises ``EngineError`` when it is asked for and the folder is not the user's alone, or it does not start.
     """
-    if not seconds and not path.exists():
+    if seconds:
+        _guard(path.parent)
+        reached = _reach(path) or _start(path, engine, seconds)
+    elif _is_closed_to_others(path.parent) and (found := _reach(path)):
+        reached = found
+    else:
         return None
-    _guard(path.parent)
-    reached = _reach(path)
-    if reached is None:
-        if not seconds:
-            return None
-        reached = _start(path, engine, seconds)
     child = WarmChild(reached, path, on_response, on_death)
     if seconds is not None:
         child.send(KeepWarm(0, seconds))
@@ -141,27 +144,31 @@ class _Reached:
 def _start(path: Path, engine: str, seconds: float) -> _Reached:
     from filelock import FileLock
 
-    with FileLock(path.with_suffix(".lock")):
-        if reached := _reach(path):
-            return reached  # another was faster
-        with path.with_suffix(".log").open("wb") as log:
-            started = subprocess.run(
-                child_command(engine, "--warm", str(path), str(seconds)),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=child_environment(os.environ, sys.path),
-                cwd="/",  # it holds no folder that the user may want to remove
-                start_new_session=True,
-                timeout=_START_SECONDS,
-                check=False,
-            )
-        if started.returncode == 0 and (reached := _reach(path)):
-            return reached
-    said = _last_words(path)
-    raise EngineError(
-        f"The model cannot be kept warm ({said or 'its process ended'}): run without --keep-warm."
-    )
+    said = ""
+    try:
+        with FileLock(path.with_suffix(".lock"), timeout=_START_SECONDS):
+            if reached := _reach(path):
+                return reached  # another was faster
+            with path.with_suffix(".log").open("wb") as log:
+                started = subprocess.run(
+                    child_command(engine, "--warm", str(path), str(seconds)),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=child_environment(os.environ, sys.path),
+                    cwd="/",  # it holds no folder that the user may want to remove
+                    start_new_session=True,
+                    timeout=_START_SECONDS,
+                    check=False,
+                )
+            if started.returncode == 0 and (reached := _reach(path)):
+                return reached
+    except subprocess.TimeoutExpired:
+        said = f"its process has not started within {_START_SECONDS:.0f} s"
+    except OSError as error:
+        said = error.strerror or str(error)
+    said = said or _last_words(path) or "its process ended"
+    raise EngineError(f"The model cannot be kept warm ({said}): run without --keep-warm.")
 
 
 def _reach(path: Path) -> _Reached | None:
@@ -184,14 +191,27 @@ def _reach(path: Path) -> _Reached | None:
 
 def _guard(folder: Path) -> None:
     """Make the folder, or see that it is ours and closed to others: in /tmp anybody may have made it."""
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700, parents=True)
-    status = folder.lstat()
-    is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
-    if not is_ours or status.st_mode & 0o077:
+    try:
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700, parents=True)
+    except OSError as error:
+        raise EngineError(
+            f"No model can be kept warm in {folder} ({error.strerror or error}): "
+            "set XDG_RUNTIME_DIR, or run without --keep-warm."
+        ) from error
+    if not _is_closed_to_others(folder):
         raise EngineError(
             f"{folder} is open to others, so no model is kept warm there: remove it, or set XDG_RUNTIME_DIR."
         )
+
+
+def _is_closed_to_others(folder: Path) -> bool:
+    try:
+        status = folder.lstat()
+    except OSError:
+        return False
+    is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+    return is_ours and not status.st_mode & 0o077
 
 
 def _last_words(path: Path) -> str:

@@ -2,9 +2,11 @@
 
 import os
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NoReturn
@@ -13,6 +15,7 @@ from models.engines.serving import Client, Server, start
 from models.engines.wire import KeepWarm, Welcome, WireError, decode_request
 
 _CHECK_SECONDS = 1.0
+_DEAF_SECONDS = 5  # a client that reads nothing for so long, as one put to sleep, is let go: others wait
 
 
 def serve_socket(server: Server, path: Path, seconds: float) -> NoReturn:
@@ -103,9 +106,16 @@ def _bind(path: Path) -> socket.socket:
 
 def _serve(server: Server, connection: socket.socket, idle: _Idle) -> None:
     idle.enter()
+
+    def hang_up() -> None:
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+
     try:
+        # Not settimeout, which would bound the waiting for requests too.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", _DEAF_SECONDS, 0))
         with connection, connection.makefile("rb") as requests, connection.makefile("wb") as answers:
-            client = Client(answers)
+            client = Client(answers, hang_up)
             client.send(Welcome(0, os.getpid()))
             server.listen(client, _without_keeping(requests, idle))
     except (OSError, WireError):

@@ -155,7 +155,7 @@ class _Fields:
     def of_line(cls, line: bytes) -> "_Fields":
         try:
             return cls.of(json.loads(line))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # the latter of brackets without end
             raise WireError(f"not JSON: {line[:80]!r}") from error
 
     @classmethod
@@ -222,7 +222,10 @@ def _integer(value: object, name: str) -> int:
 def _number(value: object, name: str) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise WireError(f"{name} is not a number: {value!r:.80}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise WireError(f"{name} is too large") from None
 
 
 def _options(fields: _Fields) -> EngineOptions:

@@ -9,13 +9,14 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from asking import complete_all
 
 from models.engines import EngineOptions, Finish, Message, Prompt, Role, Sampling, collect
-from models.engines.process import Death
+from models.engines.process import Child, ChildProcess, Death
 from models.engines.remote import EngineProcess
 from models.errors import EngineError
 
@@ -209,6 +210,46 @@ def test_every_death_has_its_sentence(death: Death, sentence: str):
     assert sentence in death.sentence
     assert death.sentence.startswith("The model's process")
     assert death.sentence.endswith(".")
+
+
+@pytest.mark.parametrize("dies_first", [False, True])
+async def test_cancel_is_heard_while_a_child_is_being_started(endless_nano: Path, dies_first: bool):
+    delays = iter([0.0, 1.5] if dies_first else [1.5])
+    notices: list[str] = []
+
+    def start(*listeners: Any) -> Child:
+        time.sleep(next(delays, 0.0))
+        return ChildProcess("llama", *listeners)
+
+    engine = EngineProcess(
+        endless_nano, EngineOptions(context_tokens=4096), start_child=start, notice=notices.append
+    )
+    stream = engine.generate(QUESTION, sampling=ENDLESS)
+    if dies_first:
+        await anext(stream)
+        os.kill(pid_of(engine), signal.SIGKILL)
+    reply = asyncio.create_task(collect(stream))
+    assert await until(lambda: len(notices) == dies_first)
+    await asyncio.sleep(0.2)
+    began = time.monotonic()
+    await engine.cancel()
+    assert (await reply).finish is Finish.CANCELLED
+    assert time.monotonic() - began < 0.5
+    assert await answer(engine)  # by the child that was being started
+    await engine.close()
+
+
+async def test_one_reply_of_a_batch_is_cancelled_while_a_child_is_being_started(nano: Path):
+    def start(*listeners: Any) -> Child:
+        time.sleep(0.3)
+        return ChildProcess("llama", *listeners)
+
+    engine = EngineProcess(nano, EngineOptions(context_tokens=4096), start_child=start)
+    replies = asyncio.create_task(complete_all(engine, [Prompt(tuple(QUESTION), sampling=SHORT)] * 2))
+    await asyncio.sleep(0.1)
+    await engine.cancel(0)
+    assert [reply.finish for reply in await replies] == [Finish.CANCELLED, Finish.LENGTH]
+    await engine.close()
 
 
 async def test_a_child_deaf_to_cancel_is_cancelled_all_the_same_and_replaced(engine: EngineProcess):

@@ -12,9 +12,10 @@ import psutil
 import pytest
 from asking import ENDLESS, QUESTION, complete
 
-from models.engines import EngineOptions, Sampling
+from models.engines import EngineOptions, Finish, Prompt, Sampling
 from models.engines.remote import EngineProcess
 from models.engines.warm import Warmth, runtime_folder, socket_path
+from models.engines.wire import Generate, encode
 from models.errors import EngineError
 
 Open = Callable[..., EngineProcess]
@@ -135,6 +136,36 @@ async def test_a_command_that_ends_in_the_middle_leaves_it_free_for_the_next(
     assert time.monotonic() - began < 5
 
 
+async def test_whoever_gives_up_before_his_turn_takes_it_from_nobody(open_warm: Open, endless_nano: Path):
+    first, second = open_warm(60, endless_nano), open_warm(60, endless_nano)
+    second._patience_seconds = 0.2  # noqa: SLF001  # a child that is deaf for so long is killed
+    await second.load()
+    reply = first.generate(QUESTION, sampling=ENDLESS)
+    await anext(reply)
+    pid = first.pid
+    waiting = asyncio.create_task(complete(second))
+    await asyncio.sleep(0.1)
+    await second.cancel()
+    assert (await waiting).finish is Finish.CANCELLED
+    await asyncio.sleep(0.8)
+    assert (await anext(reply)).tokens
+    assert first.pid == pid
+    await reply.aclose()
+
+
+async def test_a_client_that_was_put_to_sleep_does_not_stop_the_others(
+    open_warm: Open, tmp_path: Path, endless_nano: Path
+):
+    engine = open_warm(60, endless_nano)
+    await engine.load()
+    (path,) = (tmp_path / "run").glob("*.sock")
+    with socket.socket(socket.AF_UNIX) as asleep:
+        asleep.connect(str(path))
+        asleep.sendall(encode(Generate(1, (Prompt(tuple(QUESTION), sampling=ENDLESS),))))
+        await asyncio.sleep(0.3)  # while it writes until nothing fits in between any more
+        assert (await asyncio.wait_for(complete(engine, sampling=Sampling(max_tokens=5)), 10)).tokens
+
+
 async def test_when_it_is_killed_the_next_command_starts_its_own(open_warm: Open):
     first = open_warm(60)
     pid = await pid_after_answering(first)
@@ -158,6 +189,25 @@ async def test_a_folder_open_to_others_is_refused(open_warm: Open, tmp_path: Pat
         await open_warm(60).load()
 
 
+@pytest.mark.parametrize("seconds", [None, 0])
+async def test_a_folder_that_others_made_matters_to_nobody_who_keeps_no_model_warm(
+    open_warm: Open, tmp_path: Path, seconds: float | None
+):
+    await pid_after_answering(open_warm(60))
+    (tmp_path / "run").chmod(0o755)
+    engine = open_warm(seconds)
+    pid = await pid_after_answering(engine)
+    await engine.close()
+    assert await is_gone(pid)
+
+
+async def test_a_folder_that_cannot_be_made_is_one_sentence(nano: Path, tmp_path: Path):
+    (tmp_path / "file").touch()
+    engine = EngineProcess(nano, EngineOptions(), warmth=Warmth(tmp_path / "file" / "run", 60))
+    with pytest.raises(EngineError, match=r"^No model can be kept warm in .* run without --keep-warm\.$"):
+        await engine.load()
+
+
 async def test_a_folder_that_is_a_link_is_refused(open_warm: Open, tmp_path: Path):
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     (tmp_path / "run").symlink_to(tmp_path / "elsewhere")
@@ -173,6 +223,10 @@ async def test_noise_on_the_socket_harms_nobody(open_warm: Open, tmp_path: Path,
     with socket.socket(socket.AF_UNIX) as stranger:
         stranger.connect(str(path))
         stranger.sendall(noise)
+        stranger.shutdown(socket.SHUT_WR)
+        while stranger.recv(4096):
+            await asyncio.sleep(0)
+    await asyncio.sleep(0.3)
     assert await pid_after_answering(engine) == pid
 
 
@@ -184,3 +238,7 @@ def test_its_socket_has_a_path_short_enough_for_every_platform(tmp_path: Path, n
 
 def test_the_runtime_folder_is_the_platforms_where_there_is_one():
     assert runtime_folder({"XDG_RUNTIME_DIR": "/run/user/7"}).parent == Path("/run/user/7")
+
+
+def test_a_runtime_folder_that_depends_on_where_we_are_is_none():
+    assert runtime_folder({"XDG_RUNTIME_DIR": "run"}).is_absolute()

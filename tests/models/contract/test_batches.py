@@ -20,11 +20,12 @@ async def test_a_batch_gives_what_one_by_one_gives(babbler: Engine):
     whole = await complete(babbler)
     prompts = [
         Prompt(MESSAGES, sampling=Sampling(max_tokens=20)),
-        Prompt(MESSAGES, sampling=Sampling(temperature=0.9, max_tokens=25, seed=1)),
-        Prompt(MESSAGES, sampling=Sampling(temperature=0.9, max_tokens=15, seed=2)),
+        # Few: the size of the batch moves the last bits, and with them, one day, what is drawn.
+        Prompt(MESSAGES, sampling=Sampling(temperature=0.9, max_tokens=6, seed=1)),
+        Prompt(MESSAGES, sampling=Sampling(temperature=0.9, max_tokens=5, seed=2)),
         Prompt(MESSAGES, prefix=whole.tokens[:4], sampling=Sampling(max_tokens=10)),
         Prompt(MESSAGES, forbidden_first=whole.tokens[:1], sampling=Sampling(max_tokens=10)),
-        Prompt((Message(Role.USER, "1 + 2"),), sampling=Sampling(temperature=0.5, max_tokens=12, seed=3)),
+        Prompt((Message(Role.USER, "1 + 2"),), sampling=Sampling(temperature=0.5, max_tokens=6, seed=3)),
     ]
     together = await complete_all(babbler, prompts)
     for prompt, completion in zip(prompts, together, strict=True):

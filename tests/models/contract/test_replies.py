@@ -138,7 +138,7 @@ async def test_any_text_can_be_asked(babbler: Engine, text: str):
 async def test_the_same_seed_gives_the_same_text_and_others_differ(babbler: Engine):
     texts = defaultdict(set)
     for seed in (0, 1, 2, -3, 2**40, 0, 1, 2, -3, 2**40):
-        completion = await complete(babbler, sampling=Sampling(temperature=1.0, max_tokens=20, seed=seed))
+        completion = await complete(babbler, sampling=Sampling(temperature=1.0, max_tokens=8, seed=seed))
         texts[seed].add(completion.text)
     assert {len(same) for same in texts.values()} == {1}
     assert len({text for same in texts.values() for text in same}) == 5
