@@ -128,7 +128,7 @@ def _engines() -> Iterator[Finding]:
     here = engines_here()
     if here:
         formats = ", ".join(loadable(here))
-        yield Finding("engine", True, f"{' and '.join(here)}: {formats} weights can be loaded")
+        yield Finding("engine", True, f"{', '.join(here)}: {formats} weights can be loaded")
     else:
         mend = "run `make setup` in the checkout, or install ocamler with its `llama` extra"
         yield Finding("engine", False, "no engine is installed", mend, Exit.MODEL)

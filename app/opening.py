@@ -37,7 +37,7 @@ def open_model(model: "Model | Server", settings: "Settings", keep_warm: float |
 
     if isinstance(model, Server):
         return open_engine(model.address, _options(settings), notice=tell)
-    minutes = settings.keep_warm or None if keep_warm is None else keep_warm
+    minutes = keep_warm if keep_warm is not None else settings.keep_warm or None
     warmth = Warmth(runtime_folder(), None if minutes is None else minutes * 60)
     return open_engine(model, _options(settings), warmth=warmth, notice=tell)
 

@@ -117,7 +117,7 @@ class GGUFHeader:
         if isinstance(value, Array) and not isinstance(value.items, Absent):
             # Some architectures give one number a layer: the largest bounds them all.
             value = max((item for item in value.items if isinstance(item, int)), default=0)
-        return value if isinstance(value, int) else 0
+        return max(0, value) if isinstance(value, int) else 0
 
 
 def read_gguf_header(path: Path) -> GGUFHeader:

@@ -39,7 +39,7 @@ def read_adapter(folder: Path) -> Adapter:
         kind, base, revision = (
             table.get(key) for key in ("peft_type", "base_model_name_or_path", "revision")
         )
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, RecursionError) as error:
         raise DamagedFile(f"{path} is not a readable JSON object: fetch it again.") from error
     if isinstance(kind, str) and kind.upper() != "LORA":
         raise NotAModel(f"{folder} is an adapter of the kind {kind}, and LoRA alone is loaded: merge it.")

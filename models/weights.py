@@ -224,7 +224,7 @@ def _without_config(path: Path) -> Weights:
 def _config(path: Path) -> dict[str, Any]:
     try:
         config = json.loads((path / "config.json").read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedFile(
             f"{path / 'config.json'} is not readable JSON ({error}): fetch it again."
         ) from error
@@ -238,9 +238,9 @@ def _safetensors(path: Path) -> tuple[Path, ...]:
     if index.is_file():
         try:
             names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            missing = [name for name in names if not (path / name).is_file()]
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise DamagedFile(f"{index} is not a readable index of weights: fetch it again.") from error
-        missing = [name for name in names if not (path / name).is_file()]
         if missing:
             raise DamagedFile(f"{path} lacks {missing[0]}, which its index names: fetch it.")
         files = tuple(path / name for name in names)
@@ -270,7 +270,7 @@ def _safetensors_head(file: Path, size: int) -> tuple[int, dict[str, Any]]:
             head = json.loads(stream.read(length))
             if not isinstance(head, dict):
                 raise ValueError("no object")
-    except (struct.error, ValueError) as error:
+    except (struct.error, ValueError, RecursionError) as error:
         raise DamagedFile(f"{file} is not a whole safetensors file: fetch it again.") from error
     return length, head
 
@@ -279,14 +279,14 @@ def folder_template(path: Path) -> str:
     """Return the Jinja chat template that a folder brings, or empty."""
     jinja = path / "chat_template.jinja"
     if jinja.is_file():
-        return jinja.read_text(encoding="utf-8", errors="replace")
+        return jinja.read_text(encoding="utf-8-sig", errors="replace")
     try:
-        table = json.loads((path / "tokenizer_config.json").read_text(encoding="utf-8"))
+        table = json.loads((path / "tokenizer_config.json").read_text(encoding="utf-8-sig"))
         template = table.get("chat_template", "")
-    except (OSError, ValueError, AttributeError):
+        if isinstance(template, list):  # several named ones
+            template = next((item.get("template") for item in template if item.get("name") == "default"), "")
+    except (OSError, ValueError, AttributeError, RecursionError):
         return ""
-    if isinstance(template, list):  # several named ones
-        template = next((item.get("template") for item in template if item.get("name") == "default"), "")
     return template if isinstance(template, str) else ""
 
 
@@ -301,6 +301,6 @@ def _licence(path: Path) -> str:
 
 
 def whole_number(table: Mapping[str, Any] | None, key: str) -> int:
-    """Return the whole number under ``key``, or 0."""
+    """Return the whole number under ``key``, or 0: none of what is counted here can be less."""
     value = (table or {}).get(key)
-    return value if isinstance(value, int) else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

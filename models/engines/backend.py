@@ -1,7 +1,6 @@
 """What the child process asks of a library that runs models: load, generate, and heed the interrupt.
 
-A backend lives in one thread of the child. ``llama`` is the first; another is a file beside it and
-a line in ``child``.
+A backend lives in one thread of the child, which makes it by the engine's name (``child``).
 """
 
 import ctypes

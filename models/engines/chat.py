@@ -105,7 +105,7 @@ class Chat:
                 )
             return list(prefix)
         spelled, rest = self._spelled(prefix)
-        return spelled + (self._vocabulary.tokenize(rest, special=False) if rest else [])
+        return spelled + (_tokenize_within(self._vocabulary, rest, special=False) if rest else [])
 
     def remember(self, reply: Sequence[int]) -> None:
         """Keep the tokens of what the model wrote, for the turns to come."""
@@ -162,7 +162,8 @@ class _StandIns:
         self._vocabulary = vocabulary
         self._replies = replies
         # Private-use characters and a number nobody can know: no message holds it by chance or by malice.
-        self._name = f"\ue0f0{secrets.token_hex(8)}:"
+        # No letters: some templates write all in capitals.
+        self._name = f"\ue0f0{secrets.randbelow(10**20)}:"
         self._end = "\ue0f1"
         self._meanings: list[tuple[str, _Literal | Tokens]] = []
 
@@ -184,10 +185,12 @@ class _StandIns:
         tokens: list[int] = []
         for part in self._parts(text):
             match part:
-                case str():
+                case str() if not tokens:
                     tokens += self._vocabulary.tokenize(part, special=True)
+                case str():
+                    tokens += _tokenize_within(self._vocabulary, part, special=True)
                 case (_, _Literal(literal)):
-                    tokens += self._vocabulary.tokenize(literal, special=False)
+                    tokens += _tokenize_within(self._vocabulary, literal, special=False)
                 case (_, reply):
                     tokens += reply
         return tokens
@@ -214,6 +217,22 @@ class _StandIns:
         return [
             self._meanings[int(piece)] if i % 2 else piece for i, piece in enumerate(pieces) if i % 2 or piece
         ]
+
+
+def _tokenize_within(vocabulary: Vocabulary, text: str, *, special: bool) -> list[int]:
+    """Return the tokens of a text that goes on from another one.
+
+    Vocabularies of SentencePiece's kind put a space before whatever they are given: here after a line's end,
+    which is then taken away.
+    """
+    tokens = vocabulary.tokenize(text, special=special)
+    spaces = len(text) - len(text.lstrip(" "))
+    written = b"".join(map(vocabulary.piece, tokens[: spaces + 2]))
+    if not written.startswith(b" " * (spaces + 1)):
+        return tokens
+    before = vocabulary.tokenize("\n", special=False)
+    both = vocabulary.tokenize("\n" + text, special=special)
+    return both[len(before) :] if both[: len(before)] == before else tokens
 
 
 def _without_system(messages: Sequence[Message]) -> list[Message]:

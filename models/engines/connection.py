@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from models.engines.process import Child, Death
-from models.engines.protocol import Delta, Finish, Footprint
+from models.engines.protocol import CANCELLED, Footprint
 from models.engines.wire import Cancel, Generate, Load, Piece, Response
 
 _CANCEL_SECONDS = 0.4  # then the caller is told that it has ended, whatever the child does
@@ -118,14 +118,14 @@ class Exchange:
         if self.ended.wait(_CANCEL_SECONDS):
             return
         for index in range(self._replies):
-            self._post(Piece(self._number, Delta("", finish=Finish.CANCELLED), index))
+            self._post(Piece(self._number, CANCELLED, index))
         if not self.ended.wait(self._patience_seconds):
             self._child.kill()
 
     def _insist_on(self, index: int) -> None:
         """Tell the caller that a reply has ended; one that did end in time has been told already."""
         if not self.ended.wait(_CANCEL_SECONDS):
-            self._post(Piece(self._number, Delta("", finish=Finish.CANCELLED), index))
+            self._post(Piece(self._number, CANCELLED, index))
 
     def _post(self, answer: Answer) -> None:
         try:

@@ -1,5 +1,6 @@
 """A conversation cut down to what the context holds: its oldest messages go, and the caller is told."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -37,8 +38,8 @@ def fit(prompt: Prompt, accept: Accept, tokenize: Tokenize, capacity: int) -> Fi
     """Return the tokens of a prompt, without its oldest messages where all of them would leave no room.
 
     ``tokenize`` cuts a conversation and ``accept`` the prefix; ``capacity`` is the context's, in tokens,
-    reply included. The system's message and the last one stay; questions go together with their answers.
-    Raises ``EngineError`` when those two alone are too long.
+    reply included. The system's messages and the last one stay; questions go together with their answers.
+    Raises ``EngineError`` when those alone are too long.
     """
     _refuse_endless(prompt, capacity)
     accepted = accept()
@@ -46,15 +47,16 @@ def fit(prompt: Prompt, accept: Accept, tokenize: Tokenize, capacity: int) -> Fi
     whole = conversation = tokenize(messages)
     if not whole and not accepted:
         raise EngineError("The conversation is empty: ask something.")
-    room = min(prompt.sampling.max_tokens, capacity // _ROOM)
-    first = 1 if messages and messages[0].role is Role.SYSTEM else 0
+    room = capacity - len(accepted) - max(0, min(prompt.sampling.max_tokens, capacity // _ROOM))
     dropped = 0
-    while len(conversation) + len(accepted) + room > capacity:
-        if (count := oldest_exchange(messages[first:])) == 0:
-            break
-        del messages[first : first + count]
-        dropped += count
-        conversation = tokenize(messages)
+    if len(conversation) > room and (counts := _droppable(messages)):
+
+        def fits(count: int) -> bool:
+            return len(tokenize(_without_oldest(messages, count))) <= room
+
+        # Sought by halves: to cut up a long chat once for every exchange that goes would take minutes.
+        dropped = counts[min(bisect_left(counts, True, key=fits), len(counts) - 1)]
+        conversation = tokenize(_without_oldest(messages, dropped))
     length = len(conversation) + len(accepted)
     if length >= capacity:
         raise EngineError(
@@ -72,8 +74,24 @@ def oldest_exchange(messages: Sequence[Message]) -> int:
     return next((at for at, message in answers if message.role is Role.USER), 0)
 
 
+def _droppable(messages: Sequence[Message]) -> list[int]:
+    """Return how many messages may go, the system's not counted: those of one exchange, of two, and so on."""
+    turns = [message for message in messages if message.role is not Role.SYSTEM]
+    return [at for at, message in enumerate(turns) if at and message.role is Role.USER]
+
+
+def _without_oldest(messages: Sequence[Message], count: int) -> list[Message]:
+    turns = [at for at, message in enumerate(messages) if message.role is not Role.SYSTEM]
+    gone = set(turns[:count])
+    return [message for at, message in enumerate(messages) if at not in gone]
+
+
 def _refuse_endless(prompt: Prompt, capacity: int) -> None:
-    size = len(prompt.prefix) + sum(len(message.text) for message in prompt.messages)
+    last = len(prompt.messages) - 1
+    stay = (
+        message for at, message in enumerate(prompt.messages) if at == last or message.role is Role.SYSTEM
+    )
+    size = len(prompt.prefix) + sum(len(message.text) for message in stay)
     if size > capacity * _LONGEST_TOKEN:
         raise EngineError(
             f"The prompt has {size:,} characters and the context holds {capacity} tokens, "

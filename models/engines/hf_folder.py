@@ -20,6 +20,9 @@ class FolderVocabulary:
 
     def __init__(self, folder: Path, model: Path | None = None) -> None:
         self._tokenizer = _open(folder)
+        # Some trainers save how they cut and filled their batches: here it would cut and fill prompts.
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
         config = _json(folder / "tokenizer_config.json")
         added = self._tokenizer.get_added_tokens_decoder()
         self._controls = {token for token, entry in added.items() if entry.special}
@@ -101,8 +104,8 @@ def _stop_ids(folder: Path) -> tuple[int, ...]:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        table = json.loads(path.read_text(encoding="utf-8-sig"))  # Windows' editors begin with a mark
+    except (OSError, ValueError, RecursionError):
         return {}
     return table if isinstance(table, dict) else {}
 

@@ -23,7 +23,7 @@ from models.gguf_header import read_gguf_header
 
 if TYPE_CHECKING:
     from models.engines.llama_context import Context, Lane
-    from models.engines.llama_writing import Writer
+    from models.engines.llama_writing import LaneWriter
 
 _BATCH_ON_CPU = 128  # tokens; measured: 98 % of the speed at 512, and a cancel is heard in 30 ms
 _BATCH_ON_GPU = 256  # tokens; a GPU cannot be interrupted within a batch
@@ -75,24 +75,24 @@ class LlamaBackend:
         Computed together, numbers are rounded otherwise than for a reply alone, by other kernels; it does not
         matter how many are computed together. Where two tokens are as good as equal the text may part.
         """
-        from models.engines.llama_writing import Batch
+        from models.engines.llama_writing import LlamaBatch
 
         loaded = self._require_loaded()
         writers = self._writers(prompts)
-        batch = Batch(loaded.context, self._interrupt, writers, self._read_prompt, loaded.chat.remember)
+        batch = LlamaBatch(loaded.context, self._interrupt, writers, self._read_prompt, loaded.chat.remember)
         return batch.write()
 
-    def _writers(self, prompts: Sequence[Prompt]) -> "list[Writer]":
-        from models.engines.llama_writing import Writer
+    def _writers(self, prompts: Sequence[Prompt]) -> "list[LaneWriter]":
+        from models.engines.llama_writing import LaneWriter
 
         loaded = self._require_loaded()
         capacity = loaded.context.capacity
         return [
-            Writer(index, prompt, loaded.chat.fit(prompt, capacity), loaded.model.vocabulary, capacity)
+            LaneWriter(index, prompt, loaded.chat.fit(prompt, capacity), loaded.model.vocabulary, capacity)
             for index, prompt in enumerate(prompts)
         ]
 
-    def _read_prompt(self, writer: "Writer", stop: Callable[[], bool]) -> bool:
+    def _read_prompt(self, writer: "LaneWriter", stop: Callable[[], bool]) -> bool:
         """Take a lane for a reply and read all of its prompt but the last token; False when interrupted.
 
         The system's part is read by itself, so that the rest gets the same numbers also when the system's
@@ -100,11 +100,11 @@ class LlamaBackend:
         """
         context, tokens = self._require_loaded().context, writer.tokens
         lane = context.take(tokens)
-        writer.begin(lane)
+        writer.begin_on(lane)
         system = min(self._system_tokens(writer.prompt.messages), len(tokens) - 1)
         if len(lane.tokens) < system and system >= WORTH_TOKENS:
             if self._restore(lane, tokens[:system]):
-                writer.begin(lane)
+                writer.begin_on(lane)
             elif not self._read_system(lane, tokens[:system], stop):
                 return False
         return context.read(lane, tokens[len(lane.tokens) : -1], stop)
@@ -149,7 +149,7 @@ class LlamaBackend:
             self._loaded = None
         self._system = (None, 0)
         _check_header(path)
-        layers = machine.gpu_layers() if options.gpu_layers is None else options.gpu_layers
+        layers = _gpu_layers(options)
         tokens = self._fitting_context(path, options, layers)
         imports = threading.Thread(target=_import_what_comes_later, name="imports")
         imports.start()
@@ -199,6 +199,10 @@ class LlamaBackend:
         return _Loaded(path, options, model, context, chat, states if facts else None, facts)
 
 
+def _gpu_layers(options: EngineOptions) -> int:
+    return machine.gpu_layers() if options.gpu_layers is None else options.gpu_layers
+
+
 def _import_what_comes_later() -> None:
     """Import what reading the weights, on one core and outside of Python, leaves time for: some 0.15 s."""
     for name in ("models.engines.llama_writing", "jinja2.sandbox", "importlib.metadata"):
@@ -242,12 +246,11 @@ def _state_facts(path: Path, model: Model, tokens: int, options: EngineOptions) 
     kind = model.metadata("general.architecture")
     original = model.metadata(f"{kind}.rope.scaling.original_context_length") or "0"
     is_stretched = original.isdecimal() and 0 < int(original) < tokens
-    layers = machine.gpu_layers() if options.gpu_layers is None else options.gpu_layers
     return (
         "llama",
         metadata.version("llama_cpp_python"),
         platform.machine(),
         weights,
-        str(layers),
+        str(_gpu_layers(options)),
         str(is_stretched),
     )

@@ -16,7 +16,7 @@ from models.engines.chat import Chat
 from models.engines.hf_folder import FolderVocabulary
 from models.engines.mlx_loading import Network, Plan, is_out_of_memory, load_network, plan
 from models.engines.mlx_memory import Memory, Row
-from models.engines.mlx_writing import Batch
+from models.engines.mlx_writing import AheadBatch
 from models.engines.options import EngineOptions
 from models.engines.protocol import BatchDelta, Delta, Footprint, Message, Prompt, Role
 from models.engines.states import WORTH_TOKENS, States, fingerprint, state_key
@@ -84,7 +84,7 @@ class MlxBackend:
         def read(writer: Writer, row: Row, stop: Callable[[], bool]) -> tuple[Row, bool]:
             return self._read_prompt(writer, row, systems[writer.index], stop)
 
-        batch = Batch(
+        batch = AheadBatch(
             loaded.network,
             loaded.memory,
             self._interrupt,

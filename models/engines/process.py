@@ -18,6 +18,7 @@ _LOG_LINES = 40
 _LOG_LINE_BYTES = 4096
 _GOODBYE_SECONDS = 1.0
 _ADVICE = "try again, and choose another model if it happens again."
+_ADVICE_WHEN_KILLED = "try again, or choose a smaller model or context."
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +34,23 @@ class Death:
     @property
     def sentence(self) -> str:
         """What to tell the user."""
+        return f"{self.reason}: {_ADVICE_WHEN_KILLED if self._is_killed else _ADVICE}"
+
+    @property
+    def reason(self) -> str:
+        """What happened, without what to do about it."""
         said = f" after saying “{self.last_words}”" if self.last_words else ""
         if self.code is None:
-            return f"The model's process, which was kept warm, ended{said}: {_ADVICE}"
-        if -self.code == signal.SIGKILL:
-            return (
-                "The model's process was killed, perhaps because memory ran out: "
-                "try again, or choose a smaller model or context."
-            )
+            return f"The model's process, which was kept warm, ended{said}"
+        if self._is_killed:
+            return "The model's process was killed, perhaps because memory ran out"
         if self.code < 0:
-            return f"The model's process crashed ({_signal_name(-self.code)}){said}: {_ADVICE}"
-        return f"The model's process ended (exit code {self.code}){said}: {_ADVICE}"
+            return f"The model's process crashed ({_signal_name(-self.code)}){said}"
+        return f"The model's process ended (exit code {self.code}){said}"
+
+    @property
+    def _is_killed(self) -> bool:
+        return self.code == -signal.SIGKILL
 
 
 class Child(Protocol):

@@ -87,6 +87,10 @@ class Delta:
     usage: Usage | None = None
 
 
+CANCELLED = Delta("", finish=Finish.CANCELLED, usage=Usage())
+"""All that is told of a reply, or of the rest of it, when nobody waits for the engine's own last delta."""
+
+
 @dataclass(frozen=True, slots=True)
 class BatchDelta:
     """A piece of the reply to prompt number ``index`` (from 0) of a batch."""

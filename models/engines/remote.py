@@ -16,7 +16,7 @@ from pathlib import Path
 from models.engines.connection import Connection, Exchange, StartChild
 from models.engines.options import EngineOptions
 from models.engines.process import Child, ChildProcess, Death
-from models.engines.protocol import BatchDelta, Delta, Finish, Footprint, Message, Prompt, Sampling, Usage
+from models.engines.protocol import CANCELLED, BatchDelta, Delta, Footprint, Message, Prompt, Sampling
 from models.engines.warm import Warmth, connect, socket_path
 from models.engines.wire import Failed, Generate, Load, Loaded, Piece, Response
 from models.errors import EngineError
@@ -120,11 +120,11 @@ class EngineProcess:
                         if has_died:
                             raise EngineError(died.death.sentence) from None
                         has_died = True
-                        self._notice(f"{_reason(died.death)}: it is started again, and the answer goes on.")
+                        self._notice(f"{died.death.reason}: it is started again, and the answer goes on.")
             finally:
                 self._running = None
 
-    async def _ready_unless_cancelled(self, running: "_Running") -> "Connection | None":
+    async def _ready_unless_cancelled(self, running: "_Running") -> Connection | None:
         """Return a live child that has the model loaded, or nothing as soon as nobody wants it any more.
 
         What was begun is not undone: whoever asks next finds the model loaded, or being loaded.
@@ -133,14 +133,14 @@ class EngineProcess:
         cancelled = asyncio.ensure_future(running.cancelled.wait())
         try:
             await asyncio.wait((ready, cancelled), return_when=asyncio.FIRST_COMPLETED)
-            return None if running.cancelled.is_set() else await ready
+            return await ready if ready.done() else None
         finally:
             ready.cancel()
             cancelled.cancel()
 
     async def _ask(
         self,
-        connection: "Connection",
+        connection: Connection,
         progress: Sequence["_Progress"],
         running: "_Running",
         *,
@@ -170,7 +170,7 @@ class EngineProcess:
             self._turns = loop, asyncio.Lock()
         return self._turns[1]
 
-    async def _ready(self) -> "Connection":
+    async def _ready(self) -> Connection:
         """Return a live child that has the model loaded."""
         connection = await asyncio.to_thread(self._connect)
         if connection.footprint is None:
@@ -184,7 +184,7 @@ class EngineProcess:
                 connection.footprint = answer.footprint
         return connection
 
-    def _connect(self) -> "Connection":
+    def _connect(self) -> Connection:
         """Return the living connection, or a new one; waits for a cancelled request to end."""
         with self._connecting:
             if self._connection:
@@ -195,7 +195,7 @@ class EngineProcess:
                 self._connection = self._start()
             return self._connection
 
-    def _start(self) -> "Connection":
+    def _start(self) -> Connection:
         try:
             return Connection(self._start_child, self._patience_seconds)
         except OSError as error:
@@ -223,7 +223,7 @@ class EngineProcess:
         except OSError:
             return None  # weights that cannot be read: a child of our own says why
 
-    async def _next(self, exchange: "Exchange") -> Loaded | Piece:
+    async def _next(self, exchange: Exchange) -> Loaded | Piece:
         answer = await exchange.next()
         match answer:
             case Failed(_, message):
@@ -254,11 +254,6 @@ class _Died(Exception):
     def __init__(self, death: Death) -> None:
         super().__init__(death.sentence)
         self.death = death
-
-
-def _reason(death: Death) -> str:
-    """Return what happened without what to do about it."""
-    return death.sentence.partition(": ")[0]
 
 
 class _Progress:
@@ -302,7 +297,7 @@ class _Running:
         self._exchange: Exchange | None = None
         self._order: Sequence[int] = ()
 
-    def begin(self, exchange: "Exchange", order: Sequence[int]) -> None:
+    def begin(self, exchange: Exchange, order: Sequence[int]) -> None:
         """A child is asked; ``order`` says which reply of the caller's each one of the child's is."""
         self._exchange, self._order = exchange, order
 
@@ -326,4 +321,4 @@ def _cancelled(progress: Sequence[_Progress], running: _Running) -> Iterator[Bat
     """End the replies that were cancelled while no child was asked."""
     for index, reply in enumerate(progress):
         if not reply.is_finished and (running.cancelled.is_set() or index in running.dropped):
-            yield BatchDelta(index, reply.note(Delta("", finish=Finish.CANCELLED, usage=Usage())))
+            yield BatchDelta(index, reply.note(CANCELLED))

@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import BinaryIO, NoReturn, TypeAlias
 
 from models.engines.backend import Backend, Interrupt
-from models.engines.protocol import Delta, Finish, Usage
+from models.engines.protocol import CANCELLED
 from models.engines.wire import (
     Cancel,
     Failed,
@@ -65,9 +65,13 @@ class Client:
 
 
 class Server:
-    """Answers the requests of all clients with one backend, which is made by the first of them."""
+    """Answers the requests of all clients with one backend, which is made by the first of them.
+
+    ``is_broken`` is whether that failed the last time: what is left of half an import serves nobody any more.
+    """
 
     def __init__(self, make_backend: MakeBackend) -> None:
+        self.is_broken = False
         self._make_backend = make_backend
         self._interrupt = Interrupt()
         self._inbox: SimpleQueue[tuple[Client, Load | Generate]] = SimpleQueue()
@@ -113,7 +117,7 @@ class Server:
         request = self._waiting.pop(key, None)
         if isinstance(request, Generate):
             for index in range(len(request.prompts)):
-                client.send(Piece(number, Delta("", finish=Finish.CANCELLED, usage=Usage()), index))
+                client.send(Piece(number, CANCELLED, index))
 
     def _answer(self, client: Client, request: Load | Generate) -> None:
         """Answer whatever happens: a request without an answer would hang the client."""
@@ -129,7 +133,12 @@ class Server:
 
     def _serve(self, client: Client, request: Load | Generate) -> None:
         if self._backend is None:
-            self._backend = self._make_backend(self._interrupt)
+            try:
+                self._backend = self._make_backend(self._interrupt)
+            except Exception:
+                self.is_broken = True
+                raise
+            self.is_broken = False
         match request:
             case Load(number, path, options):
                 client.send(Loaded(number, self._backend.load(Path(path), options)))

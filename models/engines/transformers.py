@@ -16,7 +16,7 @@ from models.engines.chat import Chat
 from models.engines.hf_folder import FolderVocabulary
 from models.engines.options import EngineOptions
 from models.engines.protocol import BatchDelta, Delta, Footprint, Prompt
-from models.engines.transformers_batch import Batch
+from models.engines.transformers_batch import RowsBatch
 from models.engines.transformers_loading import (
     Device,
     Plan,
@@ -80,7 +80,7 @@ class TransformersBackend:
         """
         loaded = self._require_loaded()
         writers = [self._writer(index, prompt) for index, prompt in enumerate(prompts)]
-        batch = Batch(
+        batch = RowsBatch(
             loaded.network,
             loaded.remembered,
             self._interrupt,
@@ -143,8 +143,9 @@ class TransformersBackend:
         template = folder_template(path) or folder_template(known.base)
         chat = Chat(vocabulary, template, options.fallback_format, path.name)
         network = Network(load_network(known), device.name)
-        trained = getattr(network.config, "max_position_embeddings", None) or known.memory.context_tokens
-        capacity = min(known.memory.context_tokens, trained)
+        trained = getattr(network.config, "max_position_embeddings", None) or 0
+        planned = known.memory.context_tokens
+        capacity = min(planned, trained) if trained > 0 else planned
         room = _room(known, capacity)
         return _Loaded(
             path=path,

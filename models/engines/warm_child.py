@@ -111,9 +111,10 @@ def _serve(server: Server, connection: socket.socket, idle: _Idle) -> None:
         with suppress(OSError):
             connection.shutdown(socket.SHUT_RDWR)
 
-    try:
-        # Not settimeout, which would bound the waiting for requests too.
+    with suppress(OSError):
+        # A struct timeval; not settimeout, which would bound the waiting for requests too.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", _DEAF_SECONDS, 0))
+    try:
         with connection, connection.makefile("rb") as requests, connection.makefile("wb") as answers:
             client = Client(answers, hang_up)
             client.send(Welcome(0, os.getpid()))
@@ -121,6 +122,8 @@ def _serve(server: Server, connection: socket.socket, idle: _Idle) -> None:
     except (OSError, WireError):
         return  # the client is gone or speaks otherwise: the others stay
     finally:
+        if server.is_broken:
+            idle.keep(0)
         idle.leave()
 
 

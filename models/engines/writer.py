@@ -12,7 +12,8 @@ from models.engines.vocabulary import Vocabulary
 class Writer:
     """What a reply goes on from, what is drawn, and ``following``, the token to be read next.
 
-    ``left`` is how many tokens may still be drawn; the last one need not be read. Those from ``size`` on,
+    ``left`` is how many tokens may still be drawn, the last of which need not be read, and ``longest`` how
+    many prompt and reply may be at the end. Those from ``size`` on,
     which fill up some networks' logits, never are.
     """
 
@@ -23,6 +24,7 @@ class Writer:
         self.tokens = fitted.tokens
         self.following = self.tokens[-1]
         self.left = max(0, min(prompt.sampling.max_tokens, capacity - len(self.tokens) + 1))
+        self.longest = len(self.tokens) + self.left
         self.finish: Finish | None = None
         self._usage: Usage = fitted.usage(0)
         self._fitted = fitted

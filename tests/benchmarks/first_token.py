@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from models.engines import EngineOptions, Message, Role, Sampling, open_engine
+from models.engines import Engine, EngineOptions, Message, Role, Sampling, open_engine
 
 CONTEXT_TOKENS = 2048
 SYSTEM = (
@@ -74,12 +74,12 @@ async def prompt_of(model: Path, tokens: int) -> str:
     return " ".join(words[: round(20 + (tokens - few) * 40 / (many - few))])
 
 
-async def prompt_tokens(engine: Any, system: str) -> int:
+async def prompt_tokens(engine: Engine, system: str) -> int:
     """Return how long a prompt of this system message alone is."""
     messages = (Message(Role.SYSTEM, system), Message(Role.USER, "?"))
     async for delta in engine.generate(messages, sampling=Sampling(max_tokens=0)):
         if delta.usage:
-            return int(delta.usage.prompt_tokens)
+            return delta.usage.prompt_tokens
     raise SystemExit("The engine says nothing of the prompt.")
 
 

@@ -210,6 +210,14 @@ def test_every_death_has_its_sentence(death: Death, sentence: str):
     assert sentence in death.sentence
     assert death.sentence.startswith("The model's process")
     assert death.sentence.endswith(".")
+    assert death.sentence.startswith(f"{death.reason}: ")
+
+
+def test_the_reason_of_a_death_holds_all_of_its_last_words():
+    death = Death(70, "ValueError: no such shape: 3")
+    assert (
+        death.reason == "The model's process ended (exit code 70) after saying “ValueError: no such shape: 3”"
+    )
 
 
 @pytest.mark.parametrize("dies_first", [False, True])

@@ -1,5 +1,7 @@
 """What a model is asked: one place, short, and nothing asked that was not given."""
 
+import hashlib
+
 import pytest
 
 from models import prompts
@@ -78,5 +80,8 @@ def test_an_answer_without_code_is_asked_for_again_in_the_same_turn(code: str):
     assert "There is no OCaml code in the answer." in repair[1].text
 
 
-def test_the_words_have_a_version():
-    assert prompts.VERSION
+def test_the_version_changes_with_the_words():
+    asked = prompts.solve("S", "sig", "def", ["e"])
+    words = repr([asked, prompts.repair(asked, "code", "complaint"), prompts.repair(asked, "", "complaint")])
+    digest = hashlib.sha256(words.encode()).hexdigest()[:16]
+    assert (prompts.VERSION, digest) == ("1", "961882365ca929c2")

@@ -6,6 +6,7 @@ import socket
 import stat
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -48,9 +49,16 @@ async def pid_after_answering(engine: EngineProcess) -> int:
 
 async def is_gone(pid: int, seconds: float = 5.0) -> bool:
     end = time.monotonic() + seconds
-    while psutil.pid_exists(pid) and time.monotonic() < end:
+    while is_running(pid) and time.monotonic() < end:
         await asyncio.sleep(0.02)
-    return not psutil.pid_exists(pid)
+    return not is_running(pid)
+
+
+def is_running(pid: int) -> bool:
+    """Whether it is more than a zombie, which is its new parent's affair."""
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 async def test_a_model_kept_warm_serves_the_next_command_without_loading(open_warm: Open):
@@ -92,6 +100,16 @@ async def test_zero_ends_it_after_this_command(open_warm: Open):
     last = open_warm(0)
     assert await pid_after_answering(last) == pid
     await last.close()
+    assert await is_gone(pid)
+
+
+async def test_one_whose_library_is_missing_does_not_stay_to_say_so_again(nano: Path, tmp_path: Path):
+    engine = EngineProcess(nano, EngineOptions(), "telepathy", warmth=Warmth(tmp_path / "run", 60))
+    with pytest.raises(EngineError, match="no engine called telepathy"):
+        await engine.load()
+    pid = engine.pid
+    assert pid
+    await engine.close()
     assert await is_gone(pid)
 
 
@@ -138,7 +156,7 @@ async def test_a_command_that_ends_in_the_middle_leaves_it_free_for_the_next(
 
 async def test_whoever_gives_up_before_his_turn_takes_it_from_nobody(open_warm: Open, endless_nano: Path):
     first, second = open_warm(60, endless_nano), open_warm(60, endless_nano)
-    second._patience_seconds = 0.2  # noqa: SLF001  # a child that is deaf for so long is killed
+    second._patience_seconds = 0.2  # a child that is deaf for so long is killed
     await second.load()
     reply = first.generate(QUESTION, sampling=ENDLESS)
     await anext(reply)

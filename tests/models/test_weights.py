@@ -10,7 +10,7 @@ import pytest
 
 from models.catalogue import Format, PromptFormat
 from models.errors import DamagedFile, NotAModel
-from models.weights import recognise, weight_files
+from models.weights import folder_template, recognise, weight_files, whole_number
 
 
 def write_gguf(path: Path, *, kind: str = "", tensors: int = 1, template: str = "", split: int = 0) -> Path:
@@ -108,6 +108,34 @@ def test_a_template_may_lie_in_a_file_of_its_own(folder) -> None:
     assert recognise(folder).prompt_format is PromptFormat.OWN
 
 
+@pytest.mark.parametrize(
+    ("table", "template"),
+    [
+        ({"chat_template": [{"name": "tools", "template": "t"}, {"name": "default", "template": "d"}]}, "d"),
+        ({"chat_template": [{"name": "tools", "template": "t"}]}, ""),
+        ({"chat_template": ["d"]}, ""),
+        ({"chat_template": 7}, ""),
+        (["d"], ""),
+    ],
+)
+def test_a_template_may_be_one_of_several_or_none(folder, table, template) -> None:
+    (folder / "tokenizer_config.json").write_text(json.dumps(table))
+    assert folder_template(folder) == template
+
+
+def test_a_mark_at_the_start_of_a_text_file_is_no_part_of_it(folder) -> None:
+    table = folder / "tokenizer_config.json"
+    table.write_text(table.read_text(), encoding="utf-8-sig")
+    assert folder_template(folder) == "<|im_start|>"
+    (folder / "chat_template.jinja").write_text("own", encoding="utf-8-sig")
+    assert folder_template(folder) == "own"
+
+
+@pytest.mark.parametrize("number", [-4, "4", 4.0, True, None, [4]])
+def test_what_is_no_count_is_unknown(number) -> None:
+    assert whole_number({"num_attention_heads": number}, "num_attention_heads") == 0
+
+
 def test_shards_are_found_by_their_index(folder) -> None:
     (folder / "model.safetensors").unlink()
     write_safetensors(folder / "model-1.safetensors")
@@ -130,6 +158,7 @@ def cut(path: Path, count: int) -> None:
     [
         (lambda f: (f / "config.json").write_text("{"), DamagedFile, "not readable JSON"),
         (lambda f: (f / "config.json").write_text("[1]"), DamagedFile, "not a JSON object"),
+        (lambda f: (f / "config.json").write_text("[" * 99_999), DamagedFile, "not readable JSON"),
         (lambda f: (f / "tokenizer.json").unlink(), NotAModel, "no tokenizer"),
         (lambda f: cut(f / "model.safetensors", 3), DamagedFile, "truncated: 3 bytes"),
         (lambda f: (f / "model.safetensors").write_bytes(b"x"), DamagedFile, "not a whole safetensors file"),
@@ -146,6 +175,11 @@ def cut(path: Path, count: int) -> None:
         (lambda f: (f / "model.safetensors").unlink(), NotAModel, "holds no safetensors"),
         (lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"), NotAModel, "pickles"),
         (lambda f: (f / "model.safetensors.index.json").write_text("{}"), DamagedFile, "index of weights"),
+        (
+            lambda f: (f / "model.safetensors.index.json").write_text('{"weight_map": {"a": 1}}'),
+            DamagedFile,
+            "index of weights",
+        ),
         (lambda f: (f / "config.json").unlink(), NotAModel, "neither a GGUF file nor a config.json"),
         (lambda f: (f / "config.json").rename(f / "adapter_config.json"), NotAModel, "LoRA adapter"),
     ],

@@ -80,6 +80,7 @@ def test_any_delta_survives(text: str, tokens: list[int], entropy: float):
         b"Segmentation fault\n",
         b"\xff\xfe\n",
         b"[]\n",
+        b"[" * 100_000 + b"\n",
         b"{}\n",
         b'{"is": "Loaded"}\n',
         b'{"is": "Loaded", "id": "1"}\n',
@@ -93,6 +94,7 @@ def test_any_delta_survives(text: str, tokens: list[int], entropy: float):
         encode(REQUESTS[3]).replace(b'"user"', b'"wizard"'),
         encode(REQUESTS[1]).replace(b'"chatml"', b'"morse"'),
         encode(REQUESTS[4]).replace(b"[1,2,3]", b"7"),
+        b'{"is": "KeepWarm", "id": 1, "seconds": 1' + b"0" * 400 + b"}\n",
     ],
 )
 def test_a_line_that_is_no_message_is_refused(line: bytes):

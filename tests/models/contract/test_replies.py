@@ -7,7 +7,8 @@ import pytest
 from asking import GREEDY, QUESTION, complete, deltas_of
 
 from models.catalogue import PromptFormat
-from models.engines import Engine, Finish, Message, Role, Sampling
+from models.engines import Engine, EngineOptions, Finish, Message, Role, Sampling
+from models.engines.remote import EngineProcess
 from models.errors import EngineError
 
 NAIVE = "Voilà: naïve → 🐫\n```ocaml\nlet f x = x + 1\n```\n"
@@ -167,8 +168,6 @@ async def test_no_tokens_asked_is_an_empty_reply(babbler: Engine):
 
 
 async def test_a_babbler_says_the_same_greedily_on_every_engine(kit, make_nano):
-    from models.engines.remote import EngineOptions, EngineProcess
-
     for seed in range(3):
         reference = EngineProcess(make_nano(seed=seed), EngineOptions())
         expected = await complete(reference, QUESTION, GREEDY)
