@@ -25,20 +25,20 @@ def find_model(settings: "Settings") -> "Model | Server":
     return store.obtain(settings.model or None)
 
 
-def open_model(model: "Model | Server", settings: "Settings", keep_warm: float | None = None) -> "Engine":
+def open_model(model: "Model | Server", settings: "Settings") -> "Engine":
     """Return the model's engine, not loaded yet.
 
-    ``keep_warm`` is how many minutes it stays in memory when we are done, by default what the settings say;
-    a model that was kept warm before is used in any case.
+    One that was kept warm before is used in any case; ``keep_warm`` 0 as a flag ends it when we are done.
     """
+    from app.settings import Layer
     from models.address import Server
     from models.engines import open_engine
     from models.engines.warm import Warmth, runtime_folder
 
     if isinstance(model, Server):
         return open_engine(model.address, _options(settings), notice=tell)
-    minutes = keep_warm if keep_warm is not None else settings.keep_warm or None
-    warmth = Warmth(runtime_folder(), None if minutes is None else minutes * 60)
+    is_told = settings.keep_warm > 0 or settings.origin("keep_warm").layer is Layer.FLAG
+    warmth = Warmth(runtime_folder(), settings.keep_warm * 60 if is_told else None)
     return open_engine(model, _options(settings), warmth=warmth, notice=tell)
 
 

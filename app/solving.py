@@ -60,6 +60,7 @@ def solve_request(request: Request) -> int:
             "attempts": request.attempts,
             "max_tokens": request.max_tokens,
             "max_seconds": request.max_seconds,
+            "keep_warm": request.keep_warm,
         }
     )
     problem = _problem(request)
@@ -95,7 +96,7 @@ async def _run(
     request: Request,
     session: _Session,
 ) -> None:
-    engine = open_model(model, settings, request.keep_warm)
+    engine = open_model(model, settings)
     face = Plain(verbose=request.verbose)
     budget = Budget(settings.attempts, settings.max_tokens, settings.max_seconds)
     drawing = Drawing(request.seed, settings.temperature)

@@ -113,6 +113,13 @@ async def engine_for() -> AsyncIterator[Callable[..., Any]]:
 
 
 @pytest.fixture(scope="session")
+def short_folder() -> Iterator[Path]:
+    """Yield a folder for sockets, whose paths must be shorter than pytest's are on a Mac."""
+    with tempfile.TemporaryDirectory(prefix="ocamler-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
 def real_model() -> Path:
     """Return a small real model, pulled on first use."""
     from models import store

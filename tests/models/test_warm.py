@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import stat
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -20,6 +21,12 @@ from models.engines.wire import Generate, encode
 from models.errors import EngineError
 
 Open = Callable[..., EngineProcess]
+
+
+@pytest.fixture
+def tmp_path(short_folder: Path) -> Path:
+    """A folder short enough for the path of a socket in it."""
+    return Path(tempfile.mkdtemp(dir=short_folder))
 
 
 @pytest.fixture

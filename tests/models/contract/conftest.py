@@ -100,10 +100,9 @@ class ServerProcess:
 
 
 @pytest.fixture(scope="session")
-def shared_children(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], StartChild]]:
+def shared_children(short_folder: Path) -> Iterator[Callable[[str], StartChild]]:
     """Yield a function that returns how to reach the one child of an engine, which loads what it is told."""
-    folder = tmp_path_factory.mktemp("warm")
-    folder.chmod(0o700)
+    folder = short_folder
 
     def reach(engine: str) -> StartChild:
         def start(on_response: Any, on_death: Any) -> Any:
