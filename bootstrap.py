@@ -1,8 +1,8 @@
 """Sets this checkout up: `.venv` with all that ocamler needs, OCaml and a C++ compiler.
 
-`make setup` starts it, and what tests or checks asks for the `dev` packages too: torch and MLX among them,
-which nobody needs who solves. It needs the standard library alone, starts under any Python from 3.8 on to
-say what it lacks, and returns at once, silent, when the checkout is set up already.
+`make setup` starts it; asked for `dev`, as the tests do, it brings torch and MLX too, which nobody needs who
+solves. It needs the standard library alone, starts under any Python from 3.8 on to say what it lacks, and
+returns at once, silent, when the checkout is set up already.
 """
 
 from __future__ import annotations
