@@ -56,7 +56,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_nano: Callable[..
     """A folder with sources, a problem and a tiny model that solves it; settings and store are empty."""
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "OCAMLER_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
-    for name in [name for name in os.environ if name.startswith("OCAMLER_") and name != "OCAMLER_HOME"]:
+    kept = ("OCAMLER_HOME", "OCAMLER_CACHE")  # a check server is built once for all
+    for name in [name for name in os.environ if name.startswith("OCAMLER_") and name not in kept]:
         monkeypatch.delenv(name)
     (tmp_path / "good.ml").write_text("let rec length = function [] -> 0 | _ :: rest -> 1 + length rest\n")
     (tmp_path / "bad.ml").write_text('let n : int = "one"\n')

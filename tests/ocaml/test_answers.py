@@ -34,6 +34,13 @@ class Case:
         return f'let {self.asked.name} = fun _ -> failwith "todo"'
 
 
+@pytest.fixture(scope="module", params=[pytest.param("plain", marks=pytest.mark.slow), "served"])
+def judge(request: pytest.FixtureRequest) -> Judge:
+    """Both judges, the one that starts compilers in the slow tests."""
+    found: Judge = request.getfixturevalue(f"{request.param}_judge")
+    return found
+
+
 def cases() -> list[Case]:
     """The problems with our own tests, then those with the dataset's, where that is named."""
     text = (Path(__file__).parent / "answers" / "answers.toml").read_text(encoding="utf-8")
