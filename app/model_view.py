@@ -252,6 +252,8 @@ _BYTES = {"size", "memory"}
 def _lines(label: str, value: Any) -> list[str]:
     title = label.replace("_", " ")
     match value:
+        case None:
+            return []
         case []:
             return [f"{title}: no"]
         case list():

@@ -359,3 +359,9 @@ def test_a_terminal_is_asked(environment, half, tmp_path, answer, stays, code) -
     os.close(ours)
     assert process.returncode == code
     assert half.exists() is stays
+
+
+def test_what_is_not_known_of_a_server_is_left_out(ocamler) -> None:
+    ran = ocamler("models", "show", "http://127.0.0.1:9")
+    assert ran.returncode == 0
+    assert "None" not in ran.stdout
